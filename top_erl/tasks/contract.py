@@ -1,0 +1,140 @@
+"""The task contract: what an environment must offer so that a movement primitive can be learned on it.
+
+A task plays whole episodes. It starts a batch of them from seeds, hands out the first observations and the measured
+robot state, receives one reference trajectory per episode, tracks it with its own controller, and returns what
+happened. Everything is NumPy; a task knows nothing of networks, so worker processes that play episodes stay small.
+
+Axes: `B` episodes, `T` control steps (`spec.horizon`), `S` observation entries, `D` degrees of freedom.
+
+Two rules make runs repeatable and parallel collection exact:
+
+1. An episode is a pure function of its seed and its reference. The same two give the same numbers bit for bit, in any
+   process and in any batch (so no sums across episodes, no state that survives `begin`).
+2. Episodes always last `spec.horizon` steps. An environment that ends early keeps its last observation and pays zero.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from top_erl.errors import UserError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PrimitiveSettings:
+    """The movement primitive that suits a task (ProDMP unless a configuration says otherwise)."""
+
+    num_basis: int = 5
+    """Basis functions per degree of freedom, goal not counted."""
+    tau: float = 1.0
+    """Time constant in seconds; usually the episode's duration."""
+    bandwidth_factor: float = 3.0
+    """Width of the basis functions: larger is narrower."""
+    alpha: float = 10.0
+    """Stiffness of the underlying spring-damper system."""
+    alpha_phase: float = 3.0
+    """Decay rate of the exponential phase."""
+    weights_scale: float = 1.0
+    """Factor on the basis weights."""
+    goal_scale: float = 1.0
+    """Factor on the goal parameter."""
+    relative_goal: bool = False
+    """Whether the goal is an offset from the episode's first position."""
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """The facts about a task that learners, presets and reports need."""
+
+    id: str
+    """Name of the task, e.g. `top_erl/ViaPointReacher-v0`."""
+    observation_dim: int
+    """S: entries of the raw observation (time is appended by the learner)."""
+    num_dof: int
+    """D: degrees of freedom of the reference."""
+    horizon: int
+    """T: control steps per episode."""
+    dt: float
+    """Seconds per control step."""
+    metrics: tuple[str, ...]
+    """Names of the per-episode metrics, read at the last step. `success` (0 or 1) is among them if the task has one."""
+    primitive: PrimitiveSettings = field(default_factory=PrimitiveSettings)
+    """Movement-primitive settings that suit the task."""
+    stride: int = 1
+    """Low-level steps per stored token (temporal down-sampling) at paper scale."""
+    context_mask: tuple[int, ...] | None = None
+    """Observation entries that vary between episodes (for black-box methods); None: all."""
+    version: str = "1"
+    """Version of the reward and success rule; changes when either changes."""
+    success_rule: str = ""
+    """One sentence that says what counts as success."""
+    description: str = ""
+    """One sentence that says what the task is."""
+
+    @property
+    def duration(self) -> float:
+        """Seconds per episode."""
+        return self.horizon * self.dt
+
+
+@dataclass(frozen=True)
+class EpisodeStarts:
+    """The first instant of a batch of episodes."""
+
+    observation: Array
+    """Raw observation, [B, S]."""
+    position: Array
+    """Measured position of the controlled degrees of freedom, [B, D]."""
+    velocity: Array
+    """Measured velocity, [B, D]."""
+
+
+@dataclass(frozen=True)
+class EpisodeOutcomes:
+    """What happened in a batch of episodes."""
+
+    observation: Array
+    """Raw observation *before* each step, [B, T, S]; entry 0 equals `EpisodeStarts.observation`."""
+    reward: Array
+    """Reward of each step, [B, T]."""
+    metrics: Mapping[str, Array]
+    """Task metrics at the end of each episode, each [B]."""
+
+
+class Task(ABC):
+    """A task that plays whole episodes. Subclass this, or `GymnasiumTask` for a step environment of your own."""
+
+    spec: TaskSpec
+
+    @abstractmethod
+    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
+        """Start one episode per seed; an episode begun earlier and not played is dropped."""
+
+    @abstractmethod
+    def play(self, reference: Array) -> EpisodeOutcomes:
+        """Track the references, [B, T, 2D] (positions, then velocities), to the end of the episodes just begun.
+
+        Row `i` of a reference is what the controller tracks during step `i`: the desired state at time `(i + 1) * dt`.
+        """
+
+    def measured_state(self, observation: Array) -> tuple[Array, Array]:
+        """Position and velocity, [..., D] each, read off a raw first observation, [..., S], if they are part of it."""
+        raise UserError(
+            f"{self.spec.id} does not say where its observation holds the robot's position and velocity; "
+            "pass position= and velocity= as well."
+        )
+
+    def frames(self, seed: int, reference: Array) -> list[NDArray[np.uint8]]:
+        """Play one episode, reference [T, 2D], and return its pictures, [H, W, 3] each, one per step."""
+        raise UserError(f"{self.spec.id} has no rendering.")
+
+    def close(self) -> None:
+        """Release simulators and windows."""
+        return
