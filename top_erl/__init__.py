@@ -1,3 +1,55 @@
-"""Episodic reinforcement learning with movement primitives."""
+"""Episodic reinforcement learning with movement primitives.
+
+from top_erl import TopErl
+agent = TopErl("top_erl/ViaPointReacher-v0", seed=0)
+agent.learn(total_env_steps=200_000)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from top_erl import tasks as tasks  # registers the Gymnasium environments
+
+if TYPE_CHECKING:
+    from top_erl.agent import TopErl
+    from top_erl.experiment.callbacks import BaseCallback, CallbackList, StopAtSuccess
+    from top_erl.experiment.config import RunConfig
+    from top_erl.experiment.presets import preset
+    from top_erl.tasks import GymnasiumTask, Task, make_task, register_task
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "TopErl": "top_erl.agent",
+    "BaseCallback": "top_erl.experiment.callbacks",
+    "CallbackList": "top_erl.experiment.callbacks",
+    "StopAtSuccess": "top_erl.experiment.callbacks",
+    "RunConfig": "top_erl.experiment.config",
+    "preset": "top_erl.experiment.presets",
+    "GymnasiumTask": "top_erl.tasks",
+    "Task": "top_erl.tasks",
+    "make_task": "top_erl.tasks",
+    "register_task": "top_erl.tasks",
+}
+
+__all__ = [
+    "BaseCallback",
+    "CallbackList",
+    "GymnasiumTask",
+    "RunConfig",
+    "StopAtSuccess",
+    "Task",
+    "TopErl",
+    "make_task",
+    "preset",
+    "register_task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used, so that worker processes stay small."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'top_erl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)

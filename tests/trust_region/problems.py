@@ -31,9 +31,7 @@ def random_gaussian(gen: torch.Generator, batch: int, dim: int, shared: bool, di
     return Gaussian(random_tensor(gen, batch, dim), factor, diagonal)
 
 
-def mixed_pair(
-    gen: torch.Generator, batch: int, dim: int, shared: bool, diagonal: bool
-) -> tuple[Gaussian, Gaussian]:
+def mixed_pair(gen: torch.Generator, batch: int, dim: int, shared: bool, diagonal: bool) -> tuple[Gaussian, Gaussian]:
     """New and old Gaussians; every second state is almost unchanged, so that its bounds are not active."""
     old = random_gaussian(gen, batch, dim, shared, diagonal)
     far = random_gaussian(gen, batch, dim, shared, diagonal)

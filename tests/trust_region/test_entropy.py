@@ -18,9 +18,7 @@ from top_erl.trust_region import (
 
 from .problems import generator, random_factor, random_gaussian
 
-KINDS = pytest.mark.parametrize(
-    ("shared", "diagonal"), [(False, False), (True, False), (False, True), (True, True)]
-)
+KINDS = pytest.mark.parametrize(("shared", "diagonal"), [(False, False), (True, False), (False, True), (True, True)])
 
 
 @KINDS

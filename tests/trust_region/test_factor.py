@@ -13,9 +13,7 @@ NAN = float("nan")
 def test_factorize_names_the_indefinite_matrix() -> None:
     matrices = torch.eye(2).repeat(4, 1, 1)
     matrices[2] = torch.tensor([[1.0, 2.0], [2.0, 1.0]])  # eigenvalues 3 and -1
-    with pytest.raises(
-        FactorizationError, match=r"the covariance \(batch row 2\).*smallest eigenvalue is -1,"
-    ):
+    with pytest.raises(FactorizationError, match=r"the covariance \(batch row 2\).*smallest eigenvalue is -1,"):
         factorize(matrices, "the covariance")
 
 
@@ -24,9 +22,7 @@ def test_factorize_names_nan() -> None:
         factorize(torch.tensor([[1.0, NAN], [NAN, 1.0]]), "the covariance")
 
 
-@pytest.mark.parametrize(
-    "layer", [KlProjection(0.1, 0.1), W2Projection(0.1, 0.1), FrobeniusProjection(0.1, 0.1)]
-)
+@pytest.mark.parametrize("layer", [KlProjection(0.1, 0.1), W2Projection(0.1, 0.1), FrobeniusProjection(0.1, 0.1)])
 def test_projection_names_the_broken_factor(layer: KlProjection) -> None:
     good = Gaussian(torch.zeros(4, 2), torch.eye(2).repeat(4, 1, 1))
     broken = torch.eye(2).repeat(4, 1, 1)

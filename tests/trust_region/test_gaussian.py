@@ -12,9 +12,7 @@ from top_erl.trust_region import Gaussian, kl_covariance_part, kl_divergence, kl
 
 from .problems import generator, random_gaussian, random_tensor, reference_kl
 
-KINDS = pytest.mark.parametrize(
-    ("shared", "diagonal"), [(False, False), (True, False), (False, True), (True, True)]
-)
+KINDS = pytest.mark.parametrize(("shared", "diagonal"), [(False, False), (True, False), (False, True), (True, True)])
 
 
 def torch_distribution(gaussian: Gaussian) -> MultivariateNormal:

@@ -123,9 +123,7 @@ def dense_reference(new: Tensor, old: Tensor, bound: float) -> tuple[Tensor, Ten
         )
     eta = torch.tensor(root, dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(excess(eta), eta)
-    implicit = (
-        eta.detach() - excess(eta.detach()) / slope
-    )  # one Newton step carries the derivative of the root
+    implicit = eta.detach() - excess(eta.detach()) / slope  # one Newton step carries the derivative of the root
     return covariance(implicit), eta.detach()
 
 

@@ -29,9 +29,7 @@ BOUNDED: list[BoundedProjection] = [
     FrobeniusProjection(0.01, 0.005, scale_prec=True),
 ]
 LAYERS = pytest.mark.parametrize("layer", BOUNDED, ids=str)
-KINDS = pytest.mark.parametrize(
-    ("shared", "diagonal"), [(False, False), (True, False), (False, True), (True, True)]
-)
+KINDS = pytest.mark.parametrize(("shared", "diagonal"), [(False, False), (True, False), (False, True), (True, True)])
 
 
 @LAYERS

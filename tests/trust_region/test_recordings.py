@@ -57,9 +57,7 @@ def test_projection_agrees(recording: dict[str, Tensor], mean_bound: float, cova
 
 
 @pytest.mark.parametrize(("mean_bound", "covariance_bound"), BOUNDS)
-def test_weight_and_multiplier_agree(
-    recording: dict[str, Tensor], mean_bound: float, covariance_bound: float
-) -> None:
+def test_weight_and_multiplier_agree(recording: dict[str, Tensor], mean_bound: float, covariance_bound: float) -> None:
     prefix = f"epsm{mean_bound}_epsc{covariance_bound}_"
     weight = project_factor(recording["L_new"], recording["L_old"], covariance_bound).weight
     close(weight, recording[prefix + "t"])
@@ -67,9 +65,7 @@ def test_weight_and_multiplier_agree(
 
 
 @pytest.mark.parametrize(("mean_bound", "covariance_bound"), BOUNDS)
-def test_regression_loss_agrees(
-    recording: dict[str, Tensor], mean_bound: float, covariance_bound: float
-) -> None:
+def test_regression_loss_agrees(recording: dict[str, Tensor], mean_bound: float, covariance_bound: float) -> None:
     prefix = f"epsm{mean_bound}_epsc{covariance_bound}_"
     new = Gaussian(recording["mean_new"], recording["L_new"])
     layer = KlProjection(mean_bound, covariance_bound)
@@ -83,9 +79,7 @@ def test_regression_loss_agrees(
 
 
 @pytest.mark.parametrize(("mean_bound", "covariance_bound"), BOUNDS)
-def test_entropy_bound_agrees(
-    recording: dict[str, Tensor], mean_bound: float, covariance_bound: float
-) -> None:
+def test_entropy_bound_agrees(recording: dict[str, Tensor], mean_bound: float, covariance_bound: float) -> None:
     prefix = f"epsm{mean_bound}_epsc{covariance_bound}_"
     new = Gaussian(recording["mean_new"], recording["L_new"])
     old = Gaussian(recording["mean_old"], recording["L_old"])

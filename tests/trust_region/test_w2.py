@@ -69,9 +69,7 @@ def test_no_feasible_point_is_closer(scale_prec: bool) -> None:
     size = 10 ** (-6 + 5 * torch.rand(5_000, 1, 1, generator=gen, dtype=torch.float64))
     noise = size * random_tensor(gen, 5_000, 3, 3)
     candidates = root + noise + noise.mT
-    unit = (
-        torch.linalg.inv(old_root) if scale_prec else torch.eye(3).double()
-    )  # the metric of the old Gaussian
+    unit = torch.linalg.inv(old_root) if scale_prec else torch.eye(3).double()  # the metric of the old Gaussian
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return ((a - b) @ unit).square().sum((-2, -1))

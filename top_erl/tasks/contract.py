@@ -115,13 +115,14 @@ class Task(ABC):
 
     @abstractmethod
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
-        """Start one episode per seed; an episode begun earlier and not played is dropped."""
+        """Start one episode per seed (at least one, none negative); episodes begun and not played are dropped."""
 
     @abstractmethod
     def play(self, reference: Array) -> EpisodeOutcomes:
         """Track the references, [B, T, 2D] (positions, then velocities), to the end of the episodes just begun.
 
         Row `i` of a reference is what the controller tracks during step `i`: the desired state at time `(i + 1) * dt`.
+        The episodes are over afterwards; `begin` starts the next ones.
         """
 
     def measured_state(self, observation: Array) -> tuple[Array, Array]:
@@ -132,7 +133,7 @@ class Task(ABC):
         )
 
     def frames(self, seed: int, reference: Array) -> list[NDArray[np.uint8]]:
-        """Play one episode, reference [T, 2D], and return its pictures, [H, W, 3] each, one per step."""
+        """Play one episode, reference [T, 2D], and return its pictures, [H, W, 3] each, one after every step."""
         raise UserError(f"{self.spec.id} has no rendering.")
 
     def close(self) -> None:

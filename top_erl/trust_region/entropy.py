@@ -98,9 +98,7 @@ class ExponentialEntropyBound(EntropySchedule):
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < 1:
-            raise UserError(
-                f"The temperature of an entropy schedule must be in (0, 1), got {self.temperature}."
-            )
+            raise UserError(f"The temperature of an entropy schedule must be in (0, 1), got {self.temperature}.")
 
     def bound(self, iteration: int, total_iterations: int, initial_entropy: float, dim: int) -> float | None:
         """See `EntropySchedule.bound`."""

@@ -145,9 +145,7 @@ def kl_covariance_part(a: Gaussian, b: Gaussian) -> Tensor:
     excess = (a.scale() - b.scale()) / b.scale()  # d_i, [..., P]
     total = (excess.square() + 2 * (excess - excess.log1p())).sum(-1)  # [...]
     if not (a.diagonal and b.diagonal):
-        ratio = torch.linalg.solve_triangular(
-            b.matrix_factor(), a.matrix_factor(), upper=False
-        )  # [..., P, P]
+        ratio = torch.linalg.solve_triangular(b.matrix_factor(), a.matrix_factor(), upper=False)  # [..., P, P]
         total = total + ratio.tril(-1).square().sum((-2, -1))
     return 0.5 * total
 

@@ -58,15 +58,11 @@ class Projection(ABC):
             UserError: If one covariance is diagonal and the other is not.
         """
         if new.diagonal != old.diagonal:
-            raise UserError(
-                "The new and the old Gaussian must both be diagonal or both have full covariances."
-            )
+            raise UserError("The new and the old Gaussian must both be diagonal or both have full covariances.")
         for gaussian, owner in ((new, "new"), (old, "old")):
             check_mean(gaussian.mean, f"the mean of the {owner} policy")
             check_factor(gaussian.factor, gaussian.diagonal, f"the covariance of the {owner} policy")
-        inside, mean_active, covariance_active = self._project(
-            new.to(torch.float64), old.detach().to(torch.float64)
-        )
+        inside, mean_active, covariance_active = self._project(new.to(torch.float64), old.detach().to(torch.float64))
         result = apply_entropy_bound(inside, entropy_bound).to(new.mean.dtype)
         return Projected(result, mean_active, covariance_active)
 

@@ -1,0 +1,175 @@
+"""The agent: TOP-ERL in three lines.
+
+agent = TopErl("top_erl/ViaPointReacher-v0", seed=0)
+agent.learn(total_env_steps=200_000)
+reference = agent.predict(observation)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from rich.console import Console
+
+from top_erl.errors import UserError
+from top_erl.experiment.callbacks import CallbackLike, as_callback
+from top_erl.experiment.checkpoint import load_checkpoint, save_checkpoint
+from top_erl.experiment.config import RunConfig
+from top_erl.experiment.folder import RunFolder
+from top_erl.experiment.presets import preset
+from top_erl.experiment.run import RunEnd, run_training
+from top_erl.experiment.serialize import write_yaml
+from top_erl.experiment.training import Training
+from top_erl.primitives import Reference
+from top_erl.rollout import Scores
+
+
+class TopErl:
+    """An agent that learns reference trajectories for one task."""
+
+    def __init__(
+        self,
+        task: str | None = None,
+        *,
+        seed: int = 0,
+        scale: str = "laptop",
+        config: RunConfig | None = None,
+    ) -> None:
+        """Make an untrained agent.
+
+        Args:
+            task: id of the task, or `module:Class` of your own.
+            seed: seed of everything random.
+            scale: preset, `laptop` or `paper`.
+            config: a whole configuration instead; it then says task, seed and scale.
+        """
+        if (task is None) == (config is None):
+            raise UserError("Give TopErl a task, or a whole config, but not both.")
+        self.training = Training(config or preset("top_erl", str(task), scale, seed))
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration."""
+        return self.training.config
+
+    @property
+    def num_timesteps(self) -> int:
+        """Control steps collected so far."""
+        return self.training.progress.env_steps
+
+    def learn(
+        self,
+        total_env_steps: int,
+        callback: CallbackLike = None,
+        *,
+        run_dir: str | Path | None = None,
+        progress_bar: bool = True,
+    ) -> TopErl:
+        """Train for (at least) this many more control steps.
+
+        Args:
+            total_env_steps: control steps to collect in this call.
+            callback: a callback, a list of them, or a function of the iteration's numbers; False stops training.
+            run_dir: folder for metrics and checkpoints; None: nothing is written.
+            progress_bar: show progress.
+
+        Returns:
+            The agent itself.
+        """
+        self.training.extend(self.num_timesteps + total_env_steps)
+        folder = None if run_dir is None else RunFolder(Path(run_dir))
+        if folder is not None:
+            folder.create(self.training)
+        hooks = as_callback(callback)
+        hooks.init_callback(self)
+        self.last_run: RunEnd = run_training(self.training, folder, hooks, Console() if progress_bar else None)
+        return self
+
+    @torch.no_grad()
+    def predict(
+        self,
+        observation: ArrayLike,
+        position: ArrayLike | None = None,
+        velocity: ArrayLike | None = None,
+        *,
+        deterministic: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> Reference:
+        """Predict the reference for an episode that starts with this observation.
+
+        Args:
+            observation: raw first observation, [S] or [B, S].
+            position: measured position, [D] or [B, D]; read off the observation if the task knows how.
+            velocity: measured velocity, likewise.
+            deterministic: use the policy's mean; otherwise sample.
+            generator: source of the sample.
+
+        Returns:
+            Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each.
+        """
+        observed = np.asarray(observation, dtype=np.float64)
+        spec = self.training.spec
+        if observed.shape[-1:] != (spec.observation_dim,) or observed.ndim > 2:
+            raise UserError(
+                f"{spec.id} has observations of {spec.observation_dim} entries, not shape {observed.shape}."
+            )
+        if position is None or velocity is None:
+            position, velocity = self.training.task.measured_state(observed)
+        state = np.concatenate((observed, np.zeros_like(observed[..., :1])), axis=-1)  # time is 0
+        policy = self.training.learner.policy
+        gaussian = policy(
+            torch.as_tensor(np.atleast_2d(state), dtype=torch.float32, device=policy.raw_covariance.device)
+        )
+        params = gaussian.mean
+        if not deterministic:
+            noise = torch.randn(params.shape, generator=generator).to(params.device)
+            params = gaussian.sample(noise)
+        times = torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt
+        reference = self.training.primitive.trajectory(
+            params.double().cpu().reshape(*observed.shape[:-1], -1),
+            times,
+            init_time=0.0,
+            init_position=torch.as_tensor(np.asarray(position, dtype=np.float64)),
+            init_velocity=torch.as_tensor(np.asarray(velocity, dtype=np.float64)),
+        )
+        return reference
+
+    def evaluate(self, episodes: int = 100, stream: str = "fresh") -> Scores:
+        """Play the deterministic policy on fresh contexts that training and its evaluations never see."""
+        return self.training.evaluate(episodes, stream)
+
+    def save(self, path: str | Path, *, replay: bool = True) -> None:
+        """Save to a folder; with the replay, a loaded agent goes on learning exactly as this one would."""
+        folder = Path(path)
+        if (folder / "metrics.csv").exists():
+            raise UserError(f"{folder} is a run folder, which saves itself; save the agent somewhere else.")
+        folder.mkdir(parents=True, exist_ok=True)
+        save_checkpoint(folder / "checkpoint", self.training.checkpoint(with_replay=replay))
+        write_yaml(folder / "config.yaml", self.config.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str | None = None) -> TopErl:
+        """Load an agent saved by `save`, or the newest checkpoint of a run folder."""
+        folder = RunFolder.open(Path(path))
+        config = folder.config()
+        if device is not None:
+            config = replace(config, hardware=replace(config.hardware, device=device))
+        agent = cls(config=config)
+        saved = folder.path / "checkpoint"
+        if saved.exists():
+            checkpoint = load_checkpoint(saved, agent.training.belongs_to)
+        else:
+            newest = folder.load(agent.training.belongs_to)
+            if newest is None:
+                raise UserError(f"{folder.path} has no checkpoint yet.")
+            checkpoint = newest
+        agent.training.restore(checkpoint)
+        return agent
+
+    def close(self) -> None:
+        """Release simulators and worker processes."""
+        self.training.close()

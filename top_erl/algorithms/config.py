@@ -1,0 +1,162 @@
+"""Hyper-parameters of TOP-ERL. Every field can be set from the command line; presets fill them per task and scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from top_erl.algorithms.segments import SegmentsConfig
+from top_erl.algorithms.targets import TargetName
+from top_erl.errors import UserError
+from top_erl.models.critic import CriticConfig
+from top_erl.models.policy import PolicyConfig
+from top_erl.trust_region import (
+    EntropySchedule,
+    FrobeniusProjection,
+    KlProjection,
+    NoProjection,
+    Projection,
+    W2Projection,
+    entropy_schedule,
+)
+
+
+@dataclass(frozen=True)
+class CollectConfig:
+    """How episodes are collected and stored."""
+
+    episodes: int = 8
+    """Episodes per iteration."""
+    prefill: int = 32
+    """Episodes collected before the first iteration."""
+    capacity: int = 3000
+    """Episodes the replay holds; the oldest give way."""
+    stride: int = 1
+    """Control steps per stored token; the task's horizon must be a multiple of it."""
+    reward_scale: float = 1.0
+    """Factor on the rewards the critic sees (each token's is the sum over its steps, times this)."""
+    overlap: bool = False
+    """Play the next episodes while the networks are updated; they come from the policy before the update."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if min(self.episodes, self.capacity, self.stride) < 1 or self.prefill < 0:
+            raise UserError("collect.episodes, capacity and stride must be at least 1, collect.prefill at least 0.")
+        if max(self.episodes, self.prefill) > self.capacity:
+            raise UserError("collect.capacity must hold the episodes of an iteration and the prefill.")
+        if not self.reward_scale > 0.0:
+            raise UserError("collect.reward_scale must be positive.")
+
+
+@dataclass(frozen=True)
+class TrustRegionConfig:
+    """How far the policy may move from the anchor policy."""
+
+    projection: Literal["kl", "w2", "frobenius", "none"] = "kl"
+    """Distance that is bounded, or none to switch the trust region off (an ablation)."""
+    mean_bound: float = 0.05
+    """Bound on the mean's part of the distance."""
+    covariance_bound: float = 0.002
+    """Bound on the covariance's part of the distance."""
+    regression_weight: float = 1.0
+    """Weight of the loss that pulls the network's output towards the projected one."""
+    anchor: Literal["ema", "behaviour"] = "ema"
+    """Measure from a moving average of the policy, or from the policy that collected each episode."""
+    anchor_rate: float = 0.1
+    """Share of the current policy that enters the moving average each iteration."""
+    entropy: Literal["none", "linear", "exponential"] = "none"
+    """Schedule of the lower bound on the policy's entropy."""
+    entropy_target: float = 0.0
+    """Entropy per parameter at the end of the schedule."""
+    entropy_temperature: float = 0.5
+    """Decay of the exponential schedule."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if min(self.mean_bound, self.covariance_bound) <= 0.0:
+            raise UserError(
+                "trust_region.mean_bound and covariance_bound must be positive; projection none lifts them."
+            )
+        if self.regression_weight < 0.0:
+            raise UserError("trust_region.regression_weight must not be negative.")
+        if not 0.0 < self.anchor_rate <= 1.0:
+            raise UserError("trust_region.anchor_rate must lie in (0, 1].")
+
+    def build_projection(self) -> Projection:
+        """Make the projection."""
+        if self.projection == "none":
+            return NoProjection()
+        kinds: dict[str, type[KlProjection | W2Projection | FrobeniusProjection]]
+        kinds = {"kl": KlProjection, "w2": W2Projection, "frobenius": FrobeniusProjection}
+        return kinds[self.projection](self.mean_bound, self.covariance_bound)
+
+    def build_entropy_schedule(self) -> EntropySchedule:
+        """Make the schedule of the entropy bound."""
+        return entropy_schedule(self.entropy, self.entropy_target, self.entropy_temperature)
+
+
+@dataclass(frozen=True)
+class LearnConfig:
+    """The gradient steps."""
+
+    batch_size: int = 32
+    """Episodes per gradient step, drawn with replacement."""
+    critic_steps: int = 40
+    """Critic steps per iteration."""
+    policy_steps: int = 15
+    """Policy steps per iteration."""
+    critic_start: int = 1
+    """First iteration with critic steps."""
+    policy_start: int = 1
+    """First iteration with policy steps."""
+    critic_rate: float = 1e-3
+    """Learning rate of the critic (AdamW)."""
+    policy_rate: float = 5e-4
+    """Learning rate of the policy (Adam)."""
+    critic_decay: float = 1e-5
+    """Decoupled weight decay of the critic's matrices."""
+    policy_decay: float = 1e-5
+    """Coupled (L2) weight decay of the policy."""
+    target: TargetName = "v"
+    """Critic target: V, Q, the clipped minimum of two critics, or the mean of an ensemble."""
+    ensemble_size: int = 2
+    """Critics of the ensemble target."""
+    target_rate: float = 0.005
+    """Share of the critic that enters its target network after every critic step."""
+    discount: float = 1.0
+    """Discount factor per stored token."""
+    critic_condition: Literal["segment", "episode"] = "segment"
+    """New actions of the critic target start from each segment's old reference, or from the episode's start."""
+    policy_condition: Literal["episode", "segment"] = "episode"
+    """The same choice for the actions the policy is improved with."""
+    policy_objective: Literal["sum", "mean"] = "sum"
+    """Sum over the actions of a segment (authors' code) or average (paper, Eq. 9)."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.batch_size < 1 or min(self.critic_steps, self.policy_steps) < 0:
+            raise UserError("learn.batch_size must be at least 1; critic_steps and policy_steps must not be negative.")
+        if min(self.critic_rate, self.policy_rate) <= 0.0 or min(self.critic_decay, self.policy_decay) < 0.0:
+            raise UserError("learn.critic_rate and policy_rate must be positive, the decays not negative.")
+        if not (0.0 < self.target_rate <= 1.0 and 0.0 < self.discount <= 1.0):
+            raise UserError("learn.target_rate and learn.discount must lie in (0, 1].")
+        if self.target == "ensemble" and self.ensemble_size < 2:
+            raise UserError("learn.ensemble_size must be at least 2.")
+
+
+@dataclass(frozen=True)
+class TopErlConfig:
+    """All of TOP-ERL's hyper-parameters but the movement primitive's."""
+
+    collect: CollectConfig = field(default_factory=CollectConfig)
+    """How episodes are collected and stored."""
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    """The Gaussian policy."""
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    """The transformer critic."""
+    segments: SegmentsConfig = field(default_factory=SegmentsConfig)
+    """How episodes are cut."""
+    trust_region: TrustRegionConfig = field(default_factory=TrustRegionConfig)
+    """How far the policy may move."""
+    learn: LearnConfig = field(default_factory=LearnConfig)
+    """The gradient steps."""

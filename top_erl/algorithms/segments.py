@@ -1,0 +1,129 @@
+"""How an episode is cut into segments (Sec. 4.2, and Sec. 4.5 on random lengths).
+
+A cut has one length L for the whole batch and a random offset, drawn anew for every gradient step. The critic also
+trains on a last, padded segment that may run past the end of the episode; the policy leaves it out.
+
+Axes: `K` segments, `L` actions per segment, `T` steps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from top_erl.errors import UserError
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Where the segments of one cut lie."""
+
+    starts: Tensor
+    """Time index of each segment's first state and action, [K]."""
+    horizon: int
+    """T: steps of the episode."""
+    length: int
+    """L: actions per segment."""
+
+    def to(self, device: torch.device) -> Segments:
+        """The same cut on another device."""
+        return replace(self, starts=self.starts.to(device))
+
+    @property
+    def actions(self) -> Tensor:
+        """Time index of every action, [K, L]; at `horizon` and beyond it is padding."""
+        return self.starts[:, None] + torch.arange(self.length, device=self.starts.device)
+
+    @property
+    def valid(self) -> Tensor:
+        """Which actions lie inside the episode, [K, L]."""
+        return self.actions < self.horizon
+
+    @property
+    def last_valid(self) -> Tensor:
+        """How many actions of each segment lie inside the episode, [K]."""
+        return (self.horizon - self.starts).clamp(max=self.length)
+
+
+class Segmentation(ABC):
+    """A rule that says how long the segments of a cut are."""
+
+    @abstractmethod
+    def lengths(self, horizon: int) -> list[int]:
+        """Candidate lengths for an episode of `horizon` steps; each cut picks one uniformly."""
+
+    def draw(self, horizon: int, generator: torch.Generator, *, padded: bool) -> Segments:
+        """Draw a cut; `padded` adds the last segment that may run past the end."""
+        choices = self.lengths(horizon)
+        length = choices[_randint(len(choices), generator)]
+        offset = _randint(min(length, horizon - length + 1), generator)  # one whole segment always fits
+        starts = list(range(offset, horizon - length + 1, length))
+        if padded and offset + len(starts) * length < horizon:
+            starts.append(offset + len(starts) * length)
+        return Segments(torch.tensor(starts), horizon, length)
+
+
+@dataclass(frozen=True)
+class RandomSegments(Segmentation):
+    """Uniform over the distinct lengths ⌊T/n⌋, n = 1 … `max_count` (the method's default)."""
+
+    max_count: int = 25
+
+    def lengths(self, horizon: int) -> list[int]:
+        """Distinct lengths, ascending."""
+        return sorted({horizon // n for n in range(1, min(self.max_count, horizon) + 1)})
+
+
+@dataclass(frozen=True)
+class FixedCount(Segmentation):
+    """Always ⌊T/count⌋ actions per segment (the ablation with 25 segments)."""
+
+    count: int = 25
+
+    def lengths(self, horizon: int) -> list[int]:
+        """The one length."""
+        return [max(1, horizon // self.count)]
+
+
+@dataclass(frozen=True)
+class FixedLength(Segmentation):
+    """Always the same fraction of the episode (the ablation with 5 % to 100 %)."""
+
+    fraction: float = 0.5
+
+    def lengths(self, horizon: int) -> list[int]:
+        """The one length."""
+        return [max(1, round(horizon * self.fraction))]
+
+
+@dataclass(frozen=True)
+class SegmentsConfig:
+    """How episodes are cut into segments."""
+
+    kind: Literal["random", "fixed_count", "fixed_length"] = "random"
+    """Random lengths, or the fixed ones of the ablations."""
+    count: int = 25
+    """Largest number of segments (random), or the number (fixed_count)."""
+    fraction: float = 0.5
+    """Length as a fraction of the episode (fixed_length)."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.count < 1:
+            raise UserError("segments.count must be at least 1.")
+        if not 0.0 < self.fraction <= 1.0:
+            raise UserError("segments.fraction must lie in (0, 1], e.g. 0.25 for a quarter of the episode.")
+
+    def build(self) -> Segmentation:
+        """Make the rule."""
+        if self.kind == "random":
+            return RandomSegments(self.count)
+        return FixedCount(self.count) if self.kind == "fixed_count" else FixedLength(self.fraction)
+
+
+def _randint(high: int, generator: torch.Generator) -> int:
+    return int(torch.randint(high, (), generator=generator))

@@ -1,0 +1,311 @@
+"""TOP-ERL: transformer-based off-policy episodic reinforcement learning, in the order of Sec. 4 of the paper.
+
+One iteration (`TopErlLearner.iterate`):
+
+1. collect episodes with the current policy and store them whole (Sec. 4.1),
+2. critic steps: cut episodes into segments, regress the transformer's values onto n-step targets (Sec. 4.2, 4.3),
+3. policy steps: re-generate segments from the projected policy, climb the critic's values (Sec. 4.4),
+4. move the anchor policy, from which the trust region is measured, towards the policy (Sec. 4.5).
+
+Axes: `C` critics, `B` episodes, `K` segments, `L` actions per segment, `T` stored steps, `D` degrees of freedom,
+`P` primitive parameters, `S` state entries. Where this differs from the paper, `docs/deviations.md` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from top_erl.algorithms.config import TopErlConfig
+from top_erl.algorithms.optim import adam, adam_w, optimizer_tensors, restore_optimizer
+from top_erl.algorithms.segments import Segments
+from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats
+from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
+from top_erl.models import GaussianPolicy, TransformerCritic
+from top_erl.models.tools import frozen, frozen_copy, move_towards, seeded
+from top_erl.primitives import ProDmp
+from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Scores
+from top_erl.seeding import derive, torch_generator
+from top_erl.trust_region import FactorizationError, Gaussian, Projected, kl_divergence
+
+_Q_TARGET_TOKENS = 200_000  # tokens per pass when bootstrapping with Q at every index; bounds memory
+
+
+class TopErlLearner:
+    """The networks and the updates of TOP-ERL."""
+
+    def __init__(
+        self,
+        config: TopErlConfig,
+        primitive: ProDmp,
+        collector: EpisodeCollector,
+        *,
+        seed: int,
+        total_iterations: int,
+        device: torch.device | None = None,
+    ) -> None:
+        """Build networks, replay and optimisers; all randomness derives from `seed`."""
+        self.config, self.primitive, self.collector = config, primitive, collector
+        self.seed, self.total_iterations = seed, total_iterations
+        self.device = device or torch.device("cpu")
+        spec, stride = collector.spec, config.collect.stride
+        state_dim, action_dim = spec.observation_dim + 1, 2 * spec.num_dof
+
+        self.target = make_target(config.learn.target, config.learn.ensemble_size)
+        with seeded(derive(seed, "networks", 0)):
+            self.policy = GaussianPolicy(config.policy, state_dim, primitive.num_params).to(self.device)
+            self.critics = nn.ModuleList(
+                TransformerCritic(config.critic, state_dim, action_dim) for _ in range(self.target.num_critics)
+            ).to(self.device)
+        self.anchor = frozen_copy(self.policy)
+        self.target_critics = frozen_copy(self.critics)
+
+        learn = config.learn
+        self.critic_optimizer = adam_w(self.critics, learn.critic_rate, learn.critic_decay)
+        self.policy_optimizer = adam(self.policy, learn.policy_rate, learn.policy_decay)
+
+        self.replay = EpisodeReplay(config.collect.capacity, self.device)
+        self.segmentation = config.segments.build()
+        self.projection = config.trust_region.build_projection()
+        self.entropy_schedule = config.trust_region.build_entropy_schedule()
+        self.initial_entropy = self._policy_entropy(state_dim)
+
+        # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
+        steps = torch.arange(collector.stored_horizon, dtype=torch.float64, device=self.device) * stride
+        self.grid = primitive.grid((steps + 1) * spec.dt, steps * spec.dt, dtype=torch.float32)
+
+    # ------------------------------------------------------------------ one iteration (Algorithm 1)
+
+    def prefill(self) -> None:
+        """Collect the episodes wanted before the first iteration."""
+        while (missing := self.config.collect.prefill - self.replay.total_added) > 0:
+            self.collector.start(self.policy, min(missing, 16))
+            self.replay.add(self.collector.finish()[0])
+
+    def iterate(self, iteration: int) -> IterationStats:
+        """Collect, train the critic, train the policy, move the anchor. Iterations count from 1."""
+        count, learn = self.config.collect.episodes, self.config.learn
+        generator = torch_generator(self.seed, "update", iteration)
+        self.collector.start(self.policy, count, next_count=count)
+        scores = None if self.config.collect.overlap else self._store_episodes()
+
+        critic_steps = learn.critic_steps if iteration >= learn.critic_start else 0
+        policy_steps = learn.policy_steps if iteration >= learn.policy_start else 0
+        entropy_bound = self.entropy_bound(iteration)
+        dropout = self.config.critic.dropout > 0.0  # the only use of torch's global generator
+        with seeded(derive(self.seed, "dropout", iteration)) if dropout else nullcontext():
+            critic_stats = self._run_steps(
+                "critic", critic_steps, generator, lambda batch: self.critic_step(batch, generator, entropy_bound)
+            )
+            policy_stats = self._run_steps(
+                "policy", policy_steps, generator, lambda batch: self.policy_step(batch, generator, entropy_bound)
+            )
+        if policy_steps:
+            move_towards(self.anchor, self.policy, self.config.trust_region.anchor_rate)
+        return IterationStats(
+            exploration=scores or self._store_episodes(),
+            critic=mean_stats(critic_stats, CriticStats),
+            policy=mean_stats(policy_stats, PolicyStats),
+        )
+
+    def _store_episodes(self) -> Scores:
+        episodes, scores = self.collector.finish()
+        self.replay.add(episodes)
+        return scores
+
+    def _run_steps(
+        self, kind: str, count: int, generator: torch.Generator, step: Callable[[EpisodeBatch], Stats]
+    ) -> list[Stats]:
+        """Do gradient steps on fresh batches; afterwards make sure that no loss is NaN or exploded."""
+        drawn: list[Tensor] = []
+        stats: list[Stats] = []
+        for number in range(1, count + 1):
+            drawn.append(self.replay.draw(self.config.learn.batch_size, generator))
+            try:
+                stats.append(step(self.replay.gather(drawn[-1])))
+            except FactorizationError as error:
+                raise Diverged(kind, number, str(error), self.replay.gather(drawn[-1])) from error
+        losses = torch.stack([s.loss for s in stats]).tolist() if stats else []  # the only wait for the device
+        for number, loss in enumerate(losses, start=1):
+            if not abs(loss) < Diverged.LIMIT:
+                raise Diverged(kind, number, f"its loss is {loss:.3g}", self.replay.gather(drawn[number - 1]))
+        return stats
+
+    # ------------------------------------------------------------------ the critic (Sec. 4.2 and 4.3)
+
+    def critic_step(
+        self, batch: EpisodeBatch, generator: torch.Generator, entropy_bound: float | None = None
+    ) -> CriticStats:
+        """Regress V and every Q of random segments onto their targets (Eq. 7), then move the target critics."""
+        segments = self.segmentation.draw(batch.horizon, generator, padded=True).to(self.device)
+        with torch.no_grad():
+            target = self.critic_targets(batch, segments, generator, entropy_bound)  # [B, K, L + 1]
+        inside = segments.actions.clamp(max=batch.horizon - 1)  # [K, L]; padding repeats the last action
+        state, action = batch.state[:, segments.starts], batch.action[:, inside]
+
+        value_weight = torch.full((len(segments.starts), 1), 0.0 if self.target.bootstraps_with_q else 1.0)
+        weight = torch.cat((value_weight.to(self.device), segments.valid.to(target.dtype)), dim=1)  # [K, L + 1]
+        predictions = [critic.train()(state, action, segments.starts) for critic in self.critics]
+        loss = torch.stack([critic_loss(prediction, target, weight) for prediction in predictions]).sum()
+
+        self.critic_optimizer.zero_grad()
+        loss.backward()
+        self.critic_optimizer.step()
+        move_towards(self.target_critics, self.critics, self.config.learn.target_rate)
+        return CriticStats(
+            loss=loss.detach() / len(self.critics),
+            value=predictions[0][..., 0].detach().mean(),
+            target=target[..., 1].mean(),
+        )
+
+    def critic_targets(
+        self, batch: EpisodeBatch, segments: Segments, generator: torch.Generator, entropy_bound: float | None
+    ) -> Tensor:
+        """Targets of `[V, Q_1, …, Q_L]`, [B, K, L + 1] (Eq. 7 and 8)."""
+        gaussian = self.project(batch, entropy_bound)[1].gaussian
+        value = self.sequence_value(batch, segments, self._sample(gaussian, len(segments.starts), generator))
+        if self.target.bootstraps_with_q:
+            bootstrap = self._q_bootstrap(batch, segments.length, gaussian, generator)
+        else:
+            bootstrap = self._v_bootstrap(batch)
+        returns = n_step_returns(batch.reward, bootstrap, segments, self.config.learn.discount)
+        return torch.cat((value.unsqueeze(-1), returns), dim=-1)
+
+    def sequence_value(self, batch: EpisodeBatch, segments: Segments, params: Tensor) -> Tensor:
+        """Target value of new action sequences from the segments' first states, [B, K] (second row of Eq. 7).
+
+        Only the last Q counts: the value after all actions of the segment that lie inside the episode.
+        """
+        actions = self.regenerate(batch, segments, params, self.config.learn.critic_condition)
+        state = batch.state[:, segments.starts]
+        last = segments.last_valid.expand(len(batch), -1).unsqueeze(-1)  # [B, K, 1]; output N is Q_N
+        values = [critic(state, actions, segments.starts).gather(-1, last) for critic in self.target_critics]
+        return self.target.combine(torch.stack(values)).squeeze(-1)
+
+    def _v_bootstrap(self, batch: EpisodeBatch) -> Tensor:
+        """V of every stored state from the target critics, [B, T]."""
+        indices = torch.arange(batch.horizon, device=self.device)
+        return self.target.combine(
+            torch.stack([critic.state_value(batch.state, indices) for critic in self.target_critics])
+        )
+
+    def _q_bootstrap(self, batch: EpisodeBatch, length: int, gaussian: Gaussian, generator: torch.Generator) -> Tensor:
+        """Value of a fresh sequence of `length` actions from every stored state, [B, T] (the Q-target option)."""
+        params = self._sample(gaussian, batch.horizon, generator)  # [B, T, P]
+        chunk = max(1, _Q_TARGET_TOKENS // (len(batch) * (length + 1)))
+        parts = []
+        for starts in torch.arange(batch.horizon, device=self.device).split(chunk):
+            segments = Segments(starts, batch.horizon, length)
+            parts.append(self.sequence_value(batch, segments, params[:, starts]))
+        return torch.cat(parts, dim=1)
+
+    # ------------------------------------------------------------------ the policy (Sec. 4.4)
+
+    def policy_step(
+        self, batch: EpisodeBatch, generator: torch.Generator, entropy_bound: float | None = None
+    ) -> PolicyStats:
+        """Climb the critic's values of re-generated segments (Eq. 9), inside the trust region."""
+        segments = self.segmentation.draw(batch.horizon, generator, padded=False).to(self.device)
+        new, projected, old = self.project(batch, entropy_bound)
+        params = self._sample(projected.gaussian, len(segments.starts), generator)
+        actions = self.regenerate(batch, segments, params, self.config.learn.policy_condition)
+        with frozen(self.critics):
+            objective = self._objective(batch, segments, actions)
+        regression = self.projection.regression_loss(new, projected.gaussian)
+        loss = self.config.trust_region.regression_weight * regression - objective
+
+        self.policy_optimizer.zero_grad()
+        loss.backward()
+        self.policy_optimizer.step()
+        return PolicyStats(
+            loss=loss.detach(),
+            objective=objective.detach(),
+            regression_loss=regression.detach(),
+            entropy=projected.gaussian.entropy().detach().mean(),
+            kl_to_anchor=kl_divergence(new, old).detach().mean(),
+            mean_projected=projected.mean_active.float().mean(),
+            covariance_projected=projected.covariance_active.float().mean(),
+        )
+
+    def _objective(self, batch: EpisodeBatch, segments: Segments, actions: Tensor) -> Tensor:
+        """Critic's value of all prefixes of the new segments, averaged over episodes and segments."""
+        state = batch.state[:, segments.starts]
+        values = torch.stack([critic.eval()(state, actions, segments.starts) for critic in self.critics])
+        prefixes = values[..., 1:]  # [C, B, K, L]
+        per_segment = prefixes.sum(-1) if self.config.learn.policy_objective == "sum" else prefixes.mean(-1)
+        return self.target.combine(per_segment).mean()
+
+    # ------------------------------------------------------------------ shared by both
+
+    def project(self, batch: EpisodeBatch, entropy_bound: float | None) -> tuple[Gaussian, Projected, Gaussian]:
+        """The policy at the episodes' first states, its projection into the trust region, and the anchor."""
+        first_state = batch.state[:, 0]
+        new = self.policy(first_state)
+        with torch.no_grad():
+            old = self.anchor(first_state) if batch.behaviour is None else batch.behaviour
+        return new, self.projection.project(new, old, entropy_bound), old
+
+    def regenerate(self, batch: EpisodeBatch, segments: Segments, params: Tensor, condition: str) -> Tensor:
+        """Actions of the segments under new parameters, [B, K, P] → [B, K, L, 2D] (Sec. 4.3.1).
+
+        The initial condition is the old reference at the segment's start, or the episode's first state. A relative
+        goal always refers to the episode's first position, whatever the initial condition.
+        """
+        starts = segments.starts if condition == "segment" else torch.zeros_like(segments.starts)
+        basis = self.grid.basis(starts, segments.actions.clamp(max=batch.horizon - 1))
+        position, velocity = batch.reference[:, starts].chunk(2, dim=-1)  # [B, K, D] each
+        origin = batch.reference[:, :1].chunk(2, dim=-1)[0]  # [B, 1, D]
+        return self.primitive.segments(basis, params, position, velocity, goal_origin=origin)
+
+    def entropy_bound(self, iteration: int) -> float | None:
+        """Lower bound on the policy's entropy at an iteration; None without a schedule."""
+        return self.entropy_schedule.bound(
+            iteration, self.total_iterations, self.initial_entropy, self.primitive.num_params
+        )
+
+    @torch.no_grad()
+    def _policy_entropy(self, state_dim: int) -> float:
+        """Entropy of the policy as it is now, from which the entropy schedule starts."""
+        return float(self.policy(torch.zeros(1, state_dim, device=self.device)).entropy().mean())
+
+    def _sample(self, gaussian: Gaussian, count: int, generator: torch.Generator) -> Tensor:
+        """Independent parameters for every episode and segment, [B, K, P] (reparametrised, Eq. 10)."""
+        shape = (len(gaussian.mean), count, self.primitive.num_params)
+        return gaussian.sample_many(torch.randn(shape, generator=generator).to(self.device))
+
+    # ------------------------------------------------------------------ saving
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that training has changed, as plain tensors; the replay has its own."""
+        modules = self._modules()
+        state = {f"{name}.{key}": value for name, module in modules for key, value in module.state_dict().items()}
+        for name, optimizer in self._optimizers():
+            state.update({f"{name}.{key}": value for key, value in optimizer_tensors(optimizer).items()})
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a saved state."""
+        for name, module in self._modules():
+            module.load_state_dict(_below(state, name))
+        for name, optimizer in self._optimizers():
+            restore_optimizer(optimizer, _below(state, name))
+
+    def _modules(self) -> list[tuple[str, nn.Module]]:
+        return [
+            ("policy", self.policy),
+            ("anchor", self.anchor),
+            ("critics", self.critics),
+            ("target_critics", self.target_critics),
+        ]
+
+    def _optimizers(self) -> list[tuple[str, torch.optim.Optimizer]]:
+        return [("policy_optimizer", self.policy_optimizer), ("critic_optimizer", self.critic_optimizer)]
+
+
+def _below(state: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """The entries of a flat state that belong to one part."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}

@@ -1,0 +1,67 @@
+"""The `top-erl` command. Thin: it parses, calls, and prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from top_erl.errors import UserError, unknown_name
+
+USAGE = """\
+usage: top-erl COMMAND [OPTIONS]
+
+Learn smooth reference trajectories with episodic reinforcement learning.
+
+  top-erl train                         train on the built-in task, into runs/
+  top-erl train --task TASK --seed 1    train on another task
+  top-erl train --help                  every option, with its default for the task
+  top-erl resume RUN                    go on with a run that was stopped
+  top-erl evaluate RUN --episodes 100   play the trained policy on fresh contexts
+  top-erl plot RUN [RUN ...]            draw learning curves
+  top-erl tasks [TASK]                  list tasks, or show one in full
+  top-erl methods                       list learning methods
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code. Mistakes are one sentence on stderr, without a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(words)
+    except UserError as error:
+        print(f"top-erl: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("top-erl: interrupted; what was saved before is intact (top-erl resume RUN).", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+def _dispatch(words: list[str]) -> int:
+    """Find the command and run it."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0
+    if words[0] == "--version":
+        from top_erl import __version__
+
+        print(__version__)
+        return 0
+    from top_erl import commands  # heavy imports wait until a command is known
+
+    table: dict[str, Callable[[list[str]], int]] = {
+        "train": commands.train,
+        "resume": commands.resume,
+        "evaluate": commands.evaluate,
+        "plot": commands.plot,
+        "tasks": commands.tasks,
+        "methods": commands.methods,
+    }
+    if words[0] not in table:
+        raise unknown_name("command", words[0], table)
+    return table[words[0]](words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Command-line parsing: tyro over typed dataclasses, with one-sentence errors and nearest names."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import re
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import tyro
+
+from top_erl.errors import UserError, unknown_name
+
+T = TypeVar("T")
+
+
+def parse(kind: type[T], arguments: Sequence[str], *, prog: str, description: str, default: T | None = None) -> T:
+    """Parse arguments into a dataclass; mistakes become a `UserError` of one sentence."""
+    _check_options(kind, arguments)
+    keywords: dict[str, Any] = {} if default is None else {"default": default}
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(kind, args=list(arguments), prog=prog, description=description, **keywords)
+    except SystemExit as stop:
+        if not stop.code:
+            raise  # --help
+        raise UserError(f"{_first_sentence(complaint.getvalue())} See {prog} --help.") from None
+
+
+def option_value(arguments: Sequence[str], name: str, default: str) -> str:
+    """The value of an option before the whole line is parsed, e.g. the task that decides the defaults."""
+    for position, argument in enumerate(arguments):
+        if argument.startswith(f"--{name}="):
+            return argument.partition("=")[2]
+        if argument == f"--{name}" and position + 1 < len(arguments):
+            return arguments[position + 1]
+    return default
+
+
+def _check_options(kind: type[Any], arguments: Sequence[str]) -> None:
+    """Refuse options that do not exist, with the nearest that does."""
+    known = {f"--{name}" for name in _option_names(kind, "")} | {"--help", "-h"}
+    for argument in arguments:
+        if not argument.startswith("--"):
+            continue
+        option = argument.partition("=")[0].replace("_", "-")
+        if option not in known:
+            raise unknown_name("option", option, known)
+
+
+def _option_names(kind: Any, prefix: str) -> Iterator[str]:
+    """Names of all options of a nested dataclass, as tyro spells them."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        name = field.name.replace("_", "-")
+        extras = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
+        bare = typing.get_args(hint)[0] if extras else hint
+        if any(extra is tyro.conf.Positional or getattr(extra, "name", None) == "" for extra in extras):
+            if dataclasses.is_dataclass(bare):
+                yield from _option_names(bare, prefix)
+        elif dataclasses.is_dataclass(bare):
+            yield from _option_names(bare, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+            if bare is bool:
+                yield f"{prefix}no-{name}"
+
+
+def _first_sentence(box: str) -> str:
+    """The message inside tyro's error box, on one line."""
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip("│ ").strip() for line in box.splitlines()]
+    text: list[str] = []
+    for line in lines:
+        if line.startswith("╭"):
+            continue
+        if line.startswith(("─", "╰")):
+            break
+        text.append(line)
+    sentence = " ".join(text).strip() or "The command line could not be understood."
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."

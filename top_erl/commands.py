@@ -1,0 +1,227 @@
+"""The subcommands of `top-erl`, one function each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from top_erl.agent import TopErl
+from top_erl.cli_parsing import option_value, parse
+from top_erl.errors import UserError
+from top_erl.experiment.config import RunConfig
+from top_erl.experiment.folder import RunFolder, new_run_path
+from top_erl.experiment.presets import METHODS, preset
+from top_erl.experiment.run import resume_training, run_training
+from top_erl.experiment.training import Training
+from top_erl.report.curves import plot_runs, plotting_available
+from top_erl.rollout import Scores
+from top_erl.seeding import episode_seeds
+from top_erl.tasks import make_task, task_ids
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of `top-erl train`."""
+
+    run: Annotated[RunConfig, tyro.conf.arg(name="")]
+    """What to train."""
+    run_dir: Path | None = None
+    """Folder of the run; default: a new one in runs/."""
+    config: Path | None = None
+    """Start from the config.yaml of another run instead of a preset."""
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Options of `top-erl resume`."""
+
+    run_dir: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    previous: bool = False
+    """Fall back to an earlier checkpoint if the newest is damaged."""
+    total_env_steps: int | None = None
+    """Train to this many control steps instead of the configured ones."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Options of `top-erl evaluate`."""
+
+    run_dir: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run, or of a saved agent."""
+    episodes: int = 100
+    """Episodes to play, each with a fresh context."""
+    seed: int = 0
+    """Which fresh contexts."""
+    json: Path | None = None
+    """Also write the numbers to this file."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Options of `top-erl plot`."""
+
+    run_dirs: Annotated[tuple[Path, ...], tyro.conf.Positional] = field(default=())
+    """Folders of the runs; several seeds of one setting are drawn as one curve with its spread."""
+    output: Path | None = None
+    """Picture to write (png, pdf or svg); default: curves.png in the (first) run's folder."""
+
+
+@dataclass(frozen=True)
+class TasksOptions:
+    """Options of `top-erl tasks`."""
+
+    task: Annotated[str | None, tyro.conf.Positional] = None
+    """A task to show in full."""
+
+
+def train(words: list[str]) -> int:
+    """Train anew."""
+    config_file = option_value(words, "config", "")
+    if config_file:
+        start = RunConfig.from_yaml(Path(config_file))
+    else:
+        method, task, scale = (
+            option_value(words, name, getattr(RunConfig, name)) for name in ("method", "task", "scale")
+        )
+        start = preset(method, task, scale)
+    options = parse(
+        TrainOptions,
+        words,
+        prog="top-erl train",
+        description="Train a policy. Options start from the preset for --task, --method and --scale.",
+        default=TrainOptions(start),
+    )
+    console = Console()
+    training = Training(options.run)
+    folder = RunFolder(options.run_dir or new_run_path(options.run))
+    folder.create(training)
+    hardware = training.hardware
+    console.print(
+        f"{options.run.method} on {options.run.task}, seed {options.run.seed}: {training.total_iterations} iterations, "
+        f"{hardware.threads} thread(s), {hardware.workers or 'no'} worker(s), into {folder.path}",
+        highlight=False,
+    )
+    return _run(training, folder, console)
+
+
+def resume(words: list[str]) -> int:
+    """Go on with a run."""
+    options = parse(ResumeOptions, words, prog="top-erl resume", description="Go on with a run that was stopped.")
+    folder = RunFolder.open(options.run_dir)
+    training = resume_training(folder, fall_back=options.previous, total_env_steps=options.total_env_steps)
+    console = Console()
+    done, total = training.progress.iteration, training.total_iterations
+    console.print(f"{folder.path}: going on after iteration {done} of {total}", highlight=False)
+    if done >= total:
+        console.print("This run is complete; --total-env-steps trains it further.", highlight=False)
+        training.close()
+        return 0
+    return _run(training, folder, console)
+
+
+def evaluate(words: list[str]) -> int:
+    """Play the trained policy on fresh contexts."""
+    options = parse(
+        EvaluateOptions,
+        words,
+        prog="top-erl evaluate",
+        description="Play the trained policy, without exploration, on contexts it has never seen.",
+    )
+    if options.episodes < 1:
+        raise UserError("--episodes must be at least 1.")
+    agent = TopErl.load(options.run_dir)
+    seeds = episode_seeds(options.seed, "fresh", 0, options.episodes)
+    scores = agent.training.collector.evaluate(agent.training.learner.policy, seeds)
+    title = f"{agent.training.spec.id}: {options.episodes} fresh episodes after {agent.num_timesteps:,} steps"
+    Console().print(_score_table(scores, title))
+    if options.json is not None:
+        numbers = {"return": scores.returns.tolist(), **{name: v.tolist() for name, v in scores.metrics.items()}}
+        options.json.write_text(json.dumps(numbers), encoding="utf-8")
+    agent.close()
+    return 0
+
+
+def plot(words: list[str]) -> int:
+    """Draw learning curves."""
+    options = parse(
+        PlotOptions, words, prog="top-erl plot", description="Draw the learning curves of one or more runs."
+    )
+    if not options.run_dirs:
+        raise UserError("Name at least one run folder: top-erl plot runs/NAME.")
+    folders = [RunFolder.open(path).path for path in options.run_dirs]
+    output = options.output or folders[0] / "curves.png"
+    plot_runs(folders, output)
+    print(f"wrote {output}")
+    return 0
+
+
+def tasks(words: list[str]) -> int:
+    """List tasks, or show one."""
+    options = parse(TasksOptions, words, prog="top-erl tasks", description="List the tasks, or show one in full.")
+    console = Console()
+    if options.task is None:
+        table = Table("task", "steps", "dt", "DoF", "what it is", box=None, header_style="bold")
+        for name in task_ids():
+            spec = make_task(name).spec
+            table.add_row(name, str(spec.horizon), f"{spec.dt:g} s", str(spec.num_dof), spec.description)
+        console.print(table)
+        return 0
+    spec = make_task(options.task).spec
+    table = Table(show_header=False, box=None)
+    for name in ("id", "description", "success_rule", "version", "horizon", "dt", "duration", "num_dof"):
+        table.add_row(name.replace("_", " "), str(getattr(spec, name)))
+    table.add_row("observation", f"{spec.observation_dim} entries")
+    table.add_row("context mask", "all" if spec.context_mask is None else str(spec.context_mask))
+    table.add_row("metrics", ", ".join(spec.metrics))
+    table.add_row("stride", str(spec.stride))
+    table.add_row("primitive", str(spec.primitive))
+    console.print(table)
+    return 0
+
+
+def methods(words: list[str]) -> int:
+    """List learning methods."""
+    if words and words[0] not in ("-h", "--help"):
+        raise UserError("top-erl methods takes no options.")
+    table = Table("method", "what it is", box=None, header_style="bold")
+    for name, line in METHODS.items():
+        table.add_row(name, line)
+    Console().print(table)
+    return 0
+
+
+def _run(training: Training, folder: RunFolder, console: Console) -> int:
+    """Train, then say how it went and how to go on."""
+    try:
+        end = run_training(training, folder, console=console)
+    except UserError:
+        console.print(f"The run stopped. Go on from its last checkpoint with: top-erl resume {folder.path}")
+        raise
+    finally:
+        training.close()
+    if not end.finished:
+        console.print(f"Stopped after iteration {training.progress.iteration} and saved. Go on with:", highlight=False)
+        console.print(f"  top-erl resume {folder.path}", highlight=False)
+        return 130
+    if plotting_available():
+        plot_runs([folder.path], folder.path / "curves.png")
+        console.print(f"Learning curves: {folder.path / 'curves.png'}", highlight=False)
+    console.print(f"Try it on fresh contexts: top-erl evaluate {folder.path}", highlight=False)
+    return 0
+
+
+def _score_table(scores: Scores, title: str) -> Table:
+    """Mean, spread and range of returns and metrics."""
+    table = Table("", "mean", "std", "min", "median", "max", title=title, title_justify="left")
+    for name, values in {"return": scores.returns, **scores.metrics}.items():
+        numbers = (values.mean(), values.std(), values.min(), np.median(values), values.max())
+        table.add_row(name, *(f"{number:.3f}" for number in numbers))
+    return table

@@ -1,0 +1,1 @@
+"""Putting things together: configuration, presets, the training run, checkpoints, logging."""

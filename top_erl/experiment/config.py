@@ -1,0 +1,138 @@
+"""The configuration of a training run: everything needed to repeat it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from top_erl.algorithms.config import TopErlConfig
+from top_erl.errors import UserError
+from top_erl.experiment.serialize import from_dict, read_yaml, to_dict
+from top_erl.primitives import ProDmp, ProDmpConfig
+from top_erl.tasks import PrimitiveSettings, TaskSpec
+
+Method = Literal["top_erl"]
+Scale = Literal["laptop", "paper"]
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How the deterministic policy is evaluated during training."""
+
+    interval: int = 20
+    """Iterations between evaluations; the first and the last iteration are always evaluated."""
+    episodes: int = 50
+    """Episodes per evaluation, on seeds of their own, the same every time."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if min(self.interval, self.episodes) < 1:
+            raise UserError("evaluation.interval and evaluation.episodes must be at least 1.")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """When the run is saved."""
+
+    interval: int = 25
+    """Iterations between checkpoints; the last iteration and Ctrl-C save as well."""
+    keep: int = 2
+    """Checkpoints kept; older ones are deleted."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if min(self.interval, self.keep) < 1:
+            raise UserError("checkpoint.interval and checkpoint.keep must be at least 1.")
+
+
+@dataclass(frozen=True)
+class LogConfig:
+    """Where the numbers go besides `metrics.csv`."""
+
+    tensorboard: bool = True
+    """Write TensorBoard events if the package is installed."""
+    wandb: Literal["off", "offline", "online"] = "off"
+    """Log to Weights & Biases."""
+    wandb_project: str = "top-erl"
+    """Project name there."""
+
+
+@dataclass(frozen=True)
+class HardwareConfig:
+    """What the run may use."""
+
+    device: str = "cpu"
+    """Torch device of the networks, e.g. cpu or cuda."""
+    threads: int = 0
+    """Threads of torch; 0: chosen for this machine."""
+    workers: int = -1
+    """Worker processes that play episodes; 0: play in this process; -1: chosen by timing one episode."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.threads < 0 or self.workers < -1:
+            raise UserError("hardware.threads must be at least 0 and hardware.workers at least -1.")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A training run."""
+
+    task: str = "top_erl/ViaPointReacher-v0"
+    """Task to learn: an id from `top-erl tasks`, or module:Class of your own."""
+    method: Method = "top_erl"
+    """Learning method, see `top-erl methods`."""
+    scale: Scale = "laptop"
+    """Preset the other options start from: laptop (minutes on two cores) or paper (the published settings)."""
+    seed: int = 0
+    """Seed of everything random."""
+    total_env_steps: int = 200_000
+    """Control steps to train for, all episodes together."""
+    algorithm: Annotated[TopErlConfig, tyro.conf.arg(name="")] = field(default_factory=TopErlConfig)
+    """Hyper-parameters of the method."""
+    primitive: PrimitiveSettings = field(default_factory=PrimitiveSettings)
+    """The movement primitive."""
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """How the policy is evaluated."""
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    """When the run is saved."""
+    log: LogConfig = field(default_factory=LogConfig)
+    """Where the numbers go."""
+    hardware: HardwareConfig = field(default_factory=HardwareConfig)
+    """What the run may use."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.seed < 0:
+            raise UserError("seed must not be negative.")
+        if self.total_env_steps < 1:
+            raise UserError("total_env_steps must be at least 1.")
+
+    def total_iterations(self, horizon: int) -> int:
+        """Iterations that use up `total_env_steps` of a task with episodes of `horizon` steps."""
+        collect = self.algorithm.collect
+        episodes = self.total_env_steps / horizon - collect.prefill
+        return max(1, math.ceil(episodes / collect.episodes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `config.yaml`."""
+        return to_dict(self)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> RunConfig:
+        """Build from plain data; mistakes are named."""
+        return from_dict(RunConfig, data)
+
+    @staticmethod
+    def from_yaml(path: Path) -> RunConfig:
+        """Build from a `config.yaml`."""
+        return RunConfig.from_dict(read_yaml(path))
+
+
+def make_primitive(settings: PrimitiveSettings, spec: TaskSpec) -> ProDmp:
+    """Make the ProDMP of a run."""
+    return ProDmp(ProDmpConfig(num_dof=spec.num_dof, dt=spec.dt, **to_dict(settings)))

@@ -1,0 +1,151 @@
+"""A run is a folder: `config.yaml`, `fingerprint.json`, `metrics.csv`, `checkpoints/`, and what is made from them."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from top_erl.algorithms import Diverged
+from top_erl.errors import RunStopped, UserError
+from top_erl.experiment.checkpoint import (
+    Checkpoint,
+    checkpoint_paths,
+    load_checkpoint,
+    rotate,
+    save_checkpoint,
+)
+from top_erl.experiment.config import RunConfig
+from top_erl.experiment.hardware import Hardware, available_cores
+from top_erl.experiment.serialize import write_yaml
+from top_erl.experiment.training import Training
+
+_PACKAGES = ("top-erl", "torch", "numpy", "gymnasium", "mujoco", "metaworld", "safetensors")
+
+
+class RunFolder:
+    """Reads and writes a run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        """Point at a folder; it need not exist yet."""
+        self.path = path
+
+    @staticmethod
+    def open(path: Path) -> RunFolder:
+        """Open the folder of an existing run."""
+        if not (path / "config.yaml").is_file():
+            near = sorted(p.parent.name for p in path.parent.glob("*/config.yaml")) if path.parent.is_dir() else []
+            hint = f" Runs beside it: {', '.join(near[:5])}." if near else ""
+            raise UserError(f"{path} is not a run folder (it has no config.yaml).{hint}")
+        return RunFolder(path)
+
+    def create(self, training: Training) -> None:
+        """Make the folder and write what identifies the run."""
+        if (self.path / "config.yaml").exists():
+            raise UserError(
+                f"{self.path} holds a run already: go on with `top-erl resume {self.path}`, or give another --run-dir."
+            )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write_config(training.config)
+            text = json.dumps(_fingerprint(training), indent=2, ensure_ascii=False)
+            (self.path / "fingerprint.json").write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"Cannot make the run folder {self.path}: {error}; give another --run-dir.") from None
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write `config.yaml`."""
+        write_yaml(self.path / "config.yaml", config.to_dict())
+
+    def config(self) -> RunConfig:
+        """Read `config.yaml`."""
+        return RunConfig.from_yaml(self.path / "config.yaml")
+
+    def hardware(self) -> Hardware | None:
+        """What the run's first session used, so that resuming gives the same numbers; None if it is not recorded."""
+        try:
+            recorded = json.loads((self.path / "fingerprint.json").read_text(encoding="utf-8"))["hardware"]
+            return Hardware(int(recorded["threads"]), int(recorded["workers"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    # ------------------------------------------------------------------ checkpoints
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are."""
+        return self.path / "checkpoints"
+
+    def save(self, training: Training) -> None:
+        """Save a checkpoint and delete the oldest."""
+        save_checkpoint(self.checkpoints / f"{training.progress.iteration:08d}", training.checkpoint())
+        rotate(self.checkpoints, training.config.checkpoint.keep)
+
+    def load(
+        self, belongs_to: dict[str, Any], iteration: int | None = None, *, fall_back: bool = False
+    ) -> Checkpoint | None:
+        """Load the newest checkpoint, or that of an iteration; None if the run has none yet.
+
+        With `fall_back`, a damaged checkpoint is passed over for the one before it.
+        """
+        paths = checkpoint_paths(self.checkpoints)
+        if iteration is not None:
+            paths = [path for path in paths if int(path.name) == iteration]
+            if not paths:
+                have = ", ".join(str(int(path.name)) for path in checkpoint_paths(self.checkpoints)) or "none"
+                raise UserError(f"{self.path} has no checkpoint of iteration {iteration}; it has: {have}.")
+        while paths:
+            try:
+                return load_checkpoint(paths.pop(), belongs_to)
+            except UserError as error:
+                if not (fall_back and paths):
+                    hint = " Add --previous to fall back to the one before it." if paths else ""
+                    raise UserError(f"{error}{hint}") from None
+                print(f"{error} Trying the one before it.", file=sys.stderr)
+        return None
+
+    def save_failure(self, iteration: int, failure: Diverged) -> RunStopped:
+        """Save the batch that made a step diverge and say what happened."""
+        folder = self.path / "failure"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"iteration_{iteration:08d}_{failure.kind}_step_{failure.number}.safetensors"
+        batch = failure.batch
+        tensors = {name: getattr(batch, name) for name in ("state", "reference", "action", "reward")}
+        save_file({name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}, path)
+        return RunStopped(
+            f"Training diverged in iteration {iteration}: {failure}. The batch is saved in {path}. A smaller "
+            f"--learn.{failure.kind}-rate or --collect.reward-scale usually helps."
+        )
+
+
+def new_run_path(config: RunConfig, base: Path = Path("runs")) -> Path:
+    """A folder name for a new run that does not exist yet."""
+    task = re.sub(r"[^A-Za-z0-9_-]+", "_", config.task.rpartition("/")[2])
+    stem = f"{config.method}-{task}-seed{config.seed}"
+    candidates = (base / (stem if number == 1 else f"{stem}-{number}") for number in range(1, 10_000))
+    return next(path for path in candidates if not path.exists())
+
+
+def _fingerprint(training: Training) -> dict[str, Any]:
+    """What this run is made of: versions, seed, machine, task."""
+    installed = {package.name: package.version for package in metadata.distributions()}
+    versions = {name: installed[name] for name in _PACKAGES if name in installed}
+    return {
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "seed": training.config.seed,
+        "task": training.spec.id,
+        "task_version": training.spec.version,
+        "success_rule": training.spec.success_rule,
+        "python": platform.python_version(),
+        "packages": versions,
+        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": available_cores()},
+        "hardware": asdict(training.hardware),
+    }

@@ -1,0 +1,69 @@
+"""Threads and workers for the machine at hand.
+
+Two things matter on a small machine. Playing cheap episodes in worker processes costs more than it saves, so one
+episode is timed first. And OpenMP threads that wait for each other stall for seconds when another process holds one of the
+cores, so threads and busy workers together must not exceed the cores.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from top_erl.experiment.config import RunConfig
+from top_erl.rollout import LocalPlayer, Player, WorkerPool
+from top_erl.tasks import Task
+
+_WORTH_A_WORKER = 0.02
+"""Seconds of playing per iteration below which worker processes do not pay."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a run uses; recorded with the run, since the number of threads decides the last bits of sums."""
+
+    threads: int
+    """Threads of torch in this process."""
+    workers: int
+    """Worker processes; 0: episodes are played in this process."""
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def choose_hardware(config: RunConfig, task: Task) -> Hardware:
+    """Take what the user set, and choose the rest."""
+    cores, wanted = available_cores(), config.hardware
+    episodes = config.algorithm.collect.episodes
+    workers = wanted.workers
+    if workers < 0:
+        worth_it = cores > 1 and episode_seconds(task) * episodes > _WORTH_A_WORKER
+        workers = min(cores, episodes) if worth_it else 0
+    busy = workers if config.algorithm.collect.overlap else 0
+    threads = wanted.threads or max(1, cores - busy)
+    return Hardware(threads, workers)
+
+
+def episode_seconds(task: Task) -> float:
+    """Time one episode in which the robot is told to stay where it is."""
+    began = time.perf_counter()
+    starts = task.begin([0])
+    still = np.concatenate((starts.position, np.zeros_like(starts.velocity)), axis=-1)  # [1, 2D]
+    task.play(np.repeat(still[:, None], task.spec.horizon, axis=1))
+    return time.perf_counter() - began
+
+
+def make_player(task: Task, task_id: str, workers: int) -> Player:
+    """Make the player: this process, or a pool of workers."""
+    return WorkerPool(task_id, workers) if workers else LocalPlayer(task)
+
+
+def use_threads(threads: int) -> None:
+    """Set torch's threads for this process."""
+    torch.set_num_threads(threads)

@@ -1,0 +1,194 @@
+"""The numbers of a run: one row per iteration, to CSV always, to TensorBoard and W&B when wanted."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import math
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from top_erl.algorithms import IterationStats
+from top_erl.algorithms.stats import CriticStats, PolicyStats
+from top_erl.errors import RunStopped, missing_extra
+from top_erl.experiment.checkpoint import Progress
+from top_erl.experiment.config import LogConfig
+from top_erl.rollout import Scores
+
+Row = dict[str, float]
+
+_SHORT = {
+    "regression_loss": "trust_region_loss",
+    "entropy": "entropy",
+    "kl_to_anchor": "kl_to_anchor",
+    "mean_projected": "mean_projected",
+    "covariance_projected": "covariance_projected",
+}
+
+
+def iteration_row(progress: Progress, stats: IterationStats, evaluation: Scores | None, speed: float) -> Row:
+    """Flatten one iteration to named numbers."""
+    row: Row = {
+        "iteration": progress.iteration,
+        "episodes": progress.episodes,
+        "env_steps": progress.env_steps,
+        "wall_time": round(progress.wall_time, 3),
+        "steps_per_second": round(speed, 1),
+    }
+    if evaluation is not None:
+        row.update(score_row("evaluation", evaluation))
+    row.update(score_row("exploration", stats.exploration))
+    for prefix, record in (("critic", stats.critic), ("policy", stats.policy)):
+        for field in fields(record) if record is not None else ():
+            row[_column(prefix, field.name)] = float(getattr(record, field.name))
+    return row
+
+
+def _column(prefix: str, name: str) -> str:
+    """Column of a statistic: its short name where one exists, else prefixed."""
+    return _SHORT.get(name, f"{prefix}_{name}")
+
+
+def metric_columns(task_metrics: Sequence[str]) -> list[str]:
+    """All columns of `metrics.csv`, in order."""
+    columns = ["iteration", "episodes", "env_steps", "wall_time", "steps_per_second"]
+    for prefix in ("evaluation", "exploration"):
+        columns += [f"{prefix}_return", *(f"{prefix}_{name}" for name in task_metrics)]
+    for prefix, kind in (("critic", CriticStats), ("policy", PolicyStats)):
+        columns += [_column(prefix, field.name) for field in fields(kind)]
+    return columns
+
+
+def score_row(prefix: str, scores: Scores) -> Row:
+    """Means of returns and task metrics."""
+    row = {f"{prefix}_return": float(scores.returns.mean())}
+    row.update({f"{prefix}_{name}": float(values.mean()) for name, values in scores.metrics.items()})
+    return row
+
+
+class Sink(ABC):
+    """Somewhere rows go."""
+
+    @abstractmethod
+    def write(self, row: Row) -> None:
+        """Take one row."""
+
+    def close(self) -> None:
+        """Flush and release."""
+        return
+
+
+class CsvSink(Sink):
+    """`metrics.csv`: one line per iteration, flushed at once; empty where a number was not measured."""
+
+    def __init__(self, path: Path, columns: list[str], keep_until: int) -> None:
+        """Open the file; rows after iteration `keep_until` belong to work that was lost and are dropped."""
+        self.path, self.columns = path, columns
+        kept = [row for row in read_metrics(path) if row["iteration"] <= keep_until] if path.exists() else []
+        temporary = path.with_name(f".{path.name}.writing")
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows([_cell(row.get(column)) for column in columns] for row in kept)
+        os.replace(temporary, path)
+        self._file = path.open("a", newline="", encoding="utf-8")
+
+    def write(self, row: Row) -> None:
+        """Append a line."""
+        try:
+            csv.writer(self._file).writerow([_cell(row.get(column)) for column in self.columns])
+            self._file.flush()
+        except OSError as error:
+            raise RunStopped(f"Could not write {self.path}: {error}. Free some space, then resume the run.") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class TensorBoardSink(Sink):
+    """TensorBoard events, against environment steps."""
+
+    def __init__(self, folder: Path, purge_from: int) -> None:
+        """Open the writer; events from environment step `purge_from` on belong to work that was lost."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder), purge_step=purge_from)
+
+    def write(self, row: Row) -> None:
+        """Write every number as a scalar, grouped by its first word."""
+        for name, value in row.items():
+            group, _, rest = name.partition("_")
+            tag = f"{group}/{rest}" if group in ("evaluation", "exploration", "critic", "policy") else f"run/{name}"
+            self._writer.add_scalar(tag, value, int(row["env_steps"]))
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._writer.close()
+
+
+class WandbSink(Sink):
+    """Weights & Biases, offline or online."""
+
+    def __init__(self, folder: Path, log: LogConfig, config: Mapping[str, Any]) -> None:
+        """Start a W&B run that lives in the run folder; resuming goes on with the same one."""
+        if importlib.util.find_spec("wandb") is None:
+            raise missing_extra("wandb", "wandb", "--log.wandb")
+        import wandb
+
+        assert log.wandb != "off"
+
+        id_file = folder / "wandb_id.txt"
+        run_id = id_file.read_text().strip() if id_file.exists() else secrets.token_hex(4)
+        id_file.write_text(run_id)
+        self._run = wandb.init(
+            project=log.wandb_project,
+            name=folder.name,
+            id=run_id,
+            resume="allow" if log.wandb == "online" else None,
+            mode=log.wandb,
+            dir=str(folder),
+            config=dict(config),
+        )
+
+    def write(self, row: Row) -> None:
+        """Log the row against environment steps."""
+        self._run.log(row, step=int(row["env_steps"]))
+
+    def close(self) -> None:
+        """Finish the W&B run."""
+        self._run.finish()
+
+
+def make_sinks(
+    folder: Path, log: LogConfig, config: Mapping[str, Any], columns: list[str], progress: Progress
+) -> list[Sink]:
+    """Open all sinks of a run that goes on from `progress`."""
+    sinks: list[Sink] = []
+    if log.wandb != "off":
+        sinks.append(WandbSink(folder, log, config))
+    if log.tensorboard and importlib.util.find_spec("tensorboard") is not None:
+        sinks.append(TensorBoardSink(folder / "tensorboard", progress.env_steps + 1))
+    return [CsvSink(folder / "metrics.csv", columns, progress.iteration), *sinks]
+
+
+def read_metrics(path: Path) -> list[Row]:
+    """Read a `metrics.csv`; numbers that were not measured are missing from a row. A torn last line is ignored."""
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.reader(file))
+    if not lines:
+        return []
+    header = lines[0]
+    rows = [dict(zip(header, line, strict=True)) for line in lines[1:] if len(line) == len(header)]
+    return [{name: float(cell) for name, cell in row.items() if cell} for row in rows]
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(int(value)) if math.isfinite(value) and value == int(value) and abs(value) < 1e15 else repr(value)

@@ -1,0 +1,138 @@
+"""The training run: advance, log, save, stop in good order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from rich.console import Console
+
+from top_erl.algorithms import Diverged
+from top_erl.errors import RunStopped
+from top_erl.experiment.callbacks import BaseCallback
+from top_erl.experiment.display import Display
+from top_erl.experiment.folder import RunFolder
+from top_erl.experiment.metrics import Row, Sink, make_sinks, metric_columns
+from top_erl.experiment.training import Training
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended."""
+
+    finished: bool
+    """All iterations are done, or a callback said enough; False if it was interrupted."""
+    last_row: Row
+    """Numbers of the last iteration."""
+
+
+def run_training(
+    training: Training,
+    folder: RunFolder | None = None,
+    callback: BaseCallback | None = None,
+    console: Console | None = None,
+) -> RunEnd:
+    """Train to the configured end, or until Ctrl-C or a callback stops it.
+
+    Ctrl-C lets the iteration finish and saves; a second Ctrl-C breaks off at once. With a folder, numbers and
+    checkpoints go there. Without a console nothing is shown.
+    """
+    callback = callback or BaseCallback()
+    sinks = _open_sinks(training, folder)
+    row: Row = {}
+    callback.on_training_start()
+    try:
+        with _interruptible() as interrupt, _display(console, training) as display:
+            while training.progress.iteration < training.total_iterations and not interrupt.requested:
+                callback.on_rollout_start()
+                row = _advance(training, folder)
+                callback.on_rollout_end()
+                for sink in sinks:
+                    sink.write(row)
+                display.show(row)
+                go_on = callback.on_step(row)
+                _save_if_due(training, folder, last=interrupt.requested or not go_on)
+                if not go_on:
+                    break
+    finally:
+        for sink in sinks:
+            sink.close()
+    callback.on_training_end()
+    return RunEnd(not interrupt.requested or training.progress.iteration >= training.total_iterations, row)
+
+
+def resume_training(folder: RunFolder, *, fall_back: bool = False, total_env_steps: int | None = None) -> Training:
+    """Rebuild a run from its folder, at its newest checkpoint."""
+    config = folder.config()
+    training = Training(config, folder.hardware())
+    checkpoint = folder.load(training.belongs_to, fall_back=fall_back)
+    if checkpoint is not None:
+        training.restore(checkpoint)
+    if total_env_steps is not None:
+        training.extend(total_env_steps)
+        folder.write_config(training.config)
+    return training
+
+
+def _open_sinks(training: Training, folder: RunFolder | None) -> list[Sink]:
+    if folder is None:
+        return []
+    config = training.config
+    columns = metric_columns(training.spec.metrics)
+    return make_sinks(folder.path, config.log, config.to_dict(), columns, training.progress)
+
+
+def _advance(training: Training, folder: RunFolder | None) -> Row:
+    """Do one iteration; a divergence becomes a sentence, with the batch saved if there is a folder."""
+    try:
+        return training.advance()
+    except Diverged as failure:
+        iteration = training.progress.iteration + 1
+        if folder is None:
+            raise RunStopped(f"Training diverged in iteration {iteration}: {failure}.") from failure
+        raise folder.save_failure(iteration, failure) from failure
+
+
+def _save_if_due(training: Training, folder: RunFolder | None, *, last: bool) -> None:
+    iteration = training.progress.iteration
+    due = iteration % training.config.checkpoint.interval == 0 or iteration >= training.total_iterations
+    if folder is not None and (due or last):
+        folder.save(training)
+
+
+@contextmanager
+def _display(console: Console | None, training: Training) -> Iterator[Display]:
+    quiet = console or Console(quiet=True)
+    with Display(quiet, training.total_iterations, training.progress.iteration) as display:
+        yield display
+
+
+class _Interrupt:
+    """Set by Ctrl-C."""
+
+    requested = False
+
+
+@contextmanager
+def _interruptible() -> Iterator[_Interrupt]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request; the second interrupts as usual."""
+    interrupt = _Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+
+    def request(signum: int, frame: FrameType | None) -> None:
+        if interrupt.requested:
+            raise KeyboardInterrupt
+        interrupt.requested = True
+
+    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

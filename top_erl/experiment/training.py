@@ -1,0 +1,127 @@
+"""One training in memory: task, player, primitive and learner put together, stepped one iteration at a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from top_erl.algorithms import TopErlLearner
+from top_erl.errors import UserError
+from top_erl.experiment.checkpoint import Checkpoint, Progress
+from top_erl.experiment.config import RunConfig, make_primitive
+from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, use_threads
+from top_erl.experiment.metrics import Row, iteration_row
+from top_erl.rollout import EpisodeCollector, Scores
+from top_erl.seeding import episode_seeds
+from top_erl.tasks import make_task
+
+
+class Training:
+    """A run's state and how to advance it. Knows nothing of files, signals or the screen."""
+
+    def __init__(self, config: RunConfig, hardware: Hardware | None = None) -> None:
+        """Build everything; `hardware` is what an earlier session of the same run used."""
+        self.config = config
+        self.task = make_task(config.task)
+        self.spec = self.task.spec
+        self.hardware = hardware or choose_hardware(config, self.task)
+        use_threads(self.hardware.threads)
+        self.primitive = make_primitive(config.primitive, self.spec)
+        self.player = make_player(self.task, config.task, self.hardware.workers)
+        algorithm = config.algorithm
+        self.collector = EpisodeCollector(
+            self.player,
+            self.spec,
+            self.primitive,
+            seed=config.seed,
+            stride=algorithm.collect.stride,
+            reward_scale=algorithm.collect.reward_scale,
+            keep_behaviour=algorithm.trust_region.anchor == "behaviour",
+        )
+        self.total_iterations = config.total_iterations(self.spec.horizon)
+        self.learner = TopErlLearner(
+            algorithm,
+            self.primitive,
+            self.collector,
+            seed=config.seed,
+            total_iterations=self.total_iterations,
+            device=_device(config.hardware.device),
+        )
+        self.progress = Progress()
+
+    @property
+    def belongs_to(self) -> dict[str, Any]:
+        """What a checkpoint must agree with to fit this run."""
+        return {"task": self.spec.id, "task version": self.spec.version, "method": self.config.method}
+
+    def extend(self, total_env_steps: int) -> None:
+        """Set a new end of the run."""
+        self.config = replace(self.config, total_env_steps=total_env_steps)
+        self.total_iterations = self.config.total_iterations(self.spec.horizon)
+        self.learner.total_iterations = self.total_iterations
+
+    def advance(self) -> Row:
+        """Do one iteration, evaluate if it is due, and return its numbers."""
+        began = time.perf_counter()
+        iteration = self.progress.iteration + 1
+        episodes_before = self.collector.episodes_collected
+        self.learner.prefill()
+        stats = self.learner.iterate(iteration)
+        episodes = self.collector.episodes_collected
+        seconds = time.perf_counter() - began
+        speed = (episodes - episodes_before) * self.spec.horizon / seconds
+        evaluation = self.evaluate() if self.evaluation_due(iteration) else None
+        self.progress = Progress(
+            iteration,
+            episodes,
+            episodes * self.spec.horizon,
+            self.progress.wall_time + time.perf_counter() - began,
+        )
+        return iteration_row(self.progress, stats, evaluation, speed)
+
+    def evaluation_due(self, iteration: int) -> bool:
+        """Whether an iteration ends with an evaluation: the first, the last, and every `interval`-th."""
+        return iteration in (1, self.total_iterations) or iteration % self.config.evaluation.interval == 0
+
+    def evaluate(self, episodes: int | None = None, stream: str = "evaluation") -> Scores:
+        """Play the deterministic policy on the seeds of a stream of their own."""
+        count = episodes or self.config.evaluation.episodes
+        return self.collector.evaluate(self.learner.policy, episode_seeds(self.config.seed, stream, 0, count))
+
+    def checkpoint(self, *, with_replay: bool = True) -> Checkpoint:
+        """The state at the end of an iteration."""
+        replay = self.learner.replay.state_dict() if with_replay else {}
+        return Checkpoint(self.progress, self.belongs_to, self.learner.state_dict(), replay)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take over a checkpoint's state; everything random follows from the counters."""
+        try:
+            self.learner.load_state_dict(checkpoint.state)
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise UserError(
+                "The checkpoint does not fit this configuration (network sizes differ): use the config.yaml it was "
+                f"saved with. {str(error).splitlines()[-1].strip()}"
+            ) from None
+        if checkpoint.replay:
+            self.learner.replay.load_state_dict(checkpoint.replay)
+        self.progress = checkpoint.progress
+        self.collector.episodes_collected = checkpoint.progress.episodes
+
+    def close(self) -> None:
+        """Release the task and the workers."""
+        self.player.close()
+        self.task.close()
+
+
+def _device(name: str) -> torch.device:
+    """Check that a device exists."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"The device {name!r} cannot be used here ({reason}); use --hardware.device cpu.") from None
+    return device

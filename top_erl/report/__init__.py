@@ -1,0 +1,1 @@
+"""Figures and statistics, made from run folders alone."""

@@ -1,0 +1,127 @@
+"""Learning curves of runs, read from their folders."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from top_erl.errors import UserError, missing_extra
+from top_erl.experiment.metrics import Row, read_metrics
+from top_erl.experiment.serialize import read_yaml
+
+Array = NDArray[np.float64]
+
+_PANELS = (
+    ("evaluation_success", "success rate (evaluation)"),
+    ("evaluation_return", "return (evaluation)"),
+    ("critic_loss", "critic loss"),
+    ("entropy", "policy entropy"),
+)
+_COLORS = ("#2563eb", "#d9480f", "#2b8a3e", "#862e9c", "#c2255c", "#0b7285", "#5c940d", "#495057")
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that differ in their seed only."""
+
+    label: str
+    runs: list[list[Row]]
+
+
+def plotting_available() -> bool:
+    """Whether the package that draws is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def plot_runs(folders: Sequence[Path], output: Path) -> None:
+    """Draw success, return, critic loss and entropy against environment steps."""
+    if not plotting_available():
+        raise missing_extra("matplotlib", "report", "Plotting")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    groups = group_runs(folders)
+    panels = [
+        panel for panel in _PANELS if any(panel[0] in row for group in groups for run in group.runs for row in run)
+    ]
+    style = {
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "font.size": 10,
+    }
+    with plt.rc_context(style):
+        figure, axes = plt.subplots(1, len(panels), figsize=(4.0 * len(panels), 3.3), squeeze=False)
+        for axis, (column, title) in zip(axes[0], panels, strict=True):
+            for group, color in zip(groups, _COLORS * len(groups), strict=False):
+                _draw(axis, group, column, color)
+            _finish(axis, column, title)
+        axes[0][0].legend(frameon=False, fontsize=8)
+        figure.tight_layout()
+        try:
+            figure.savefig(output, dpi=150)
+        except (OSError, ValueError) as error:
+            raise UserError(f"Cannot write {output}: {error}") from None
+        plt.close(figure)
+
+
+def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
+    """Read the runs and put those together that differ in their seed only."""
+    groups: dict[str, RunGroup] = {}
+    for folder in folders:
+        path = folder / "metrics.csv"
+        rows = read_metrics(path) if path.exists() else []
+        if not rows:
+            raise UserError(f"{folder} has no numbers yet (metrics.csv is missing or empty).")
+        config = read_yaml(folder / "config.yaml")
+        key = json.dumps({name: value for name, value in config.items() if name != "seed"}, sort_keys=True)
+        label = f"{config['method']} · {config['task'].rpartition('/')[2]}"
+        groups.setdefault(key, RunGroup(label, [])).runs.append(rows)
+    return [RunGroup(f"{group.label} ({_seeds(len(group.runs))})", group.runs) for group in groups.values()]
+
+
+def curve(run: Sequence[Row], column: str) -> tuple[Array, Array]:
+    """Environment steps and values of a column, where it was measured."""
+    points = [(row["env_steps"], row[column]) for row in run if column in row]
+    steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
+    return steps, values
+
+
+def _draw(axis: Any, group: RunGroup, column: str, color: str) -> None:
+    """One curve, or the mean of several with their range."""
+    curves = [curve(run, column) for run in group.runs]
+    curves = [(steps, values) for steps, values in curves if len(steps)]
+    if not curves:
+        return
+    grid = max((steps for steps, _ in curves), key=len)
+    table = np.stack([np.interp(grid, steps, values, right=np.nan) for steps, values in curves])  # [runs, points]
+    marker = "o" if len(grid) < 60 else None
+    axis.plot(grid / 1000, np.nanmean(table, axis=0), color=color, lw=1.8, marker=marker, ms=2.5, label=group.label)
+    if len(curves) > 1:
+        axis.fill_between(
+            grid / 1000, np.nanmin(table, axis=0), np.nanmax(table, axis=0), color=color, alpha=0.18, lw=0
+        )
+
+
+def _finish(axis: Any, column: str, title: str) -> None:
+    axis.set_title(title, fontsize=10, loc="left")
+    axis.set_xlabel("environment steps (thousands)")
+    axis.set_xlim(left=0)
+    if column == "evaluation_success":
+        axis.set_ylim(-0.02, 1.02)
+    if column == "critic_loss":
+        axis.set_yscale("log")
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"

@@ -1,0 +1,16 @@
+"""Episodes: playing them, collecting them, replaying them."""
+
+from top_erl.rollout.collector import EpisodeCollector, Scores
+from top_erl.rollout.player import LocalPlayer, Player, WorkerError, WorkerPool
+from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
+
+__all__ = [
+    "EpisodeBatch",
+    "EpisodeCollector",
+    "EpisodeReplay",
+    "LocalPlayer",
+    "Player",
+    "Scores",
+    "WorkerError",
+    "WorkerPool",
+]

@@ -1,0 +1,176 @@
+"""Collecting episodes: context → policy → primitive → reference → task → stored episode (Sec. 4.1).
+
+Axes: `B` episodes, `T` control steps, `D` degrees of freedom, `P` primitive parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from top_erl.errors import RunStopped, UserError
+from top_erl.models.policy import GaussianPolicy
+from top_erl.primitives import ProDmp
+from top_erl.rollout.player import Player
+from top_erl.rollout.replay import EpisodeBatch
+from top_erl.seeding import derive, episode_seeds
+from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, TaskSpec
+from top_erl.tasks.contract import Array
+from top_erl.trust_region.gaussian import Gaussian
+
+_EVALUATION_CHUNK = 16  # episodes begun at once in an evaluation; bounds the simulators alive
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How a batch of episodes went."""
+
+    returns: Array
+    """Sum of the unscaled rewards, [B]."""
+    metrics: dict[str, Array]
+    """Task metrics at the last step, each [B]."""
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """Episodes that are being played."""
+
+    seeds: list[int]
+    starts: EpisodeStarts
+    reference: Array  # [B, T, 2D]
+    behaviour: Gaussian | None
+
+
+class EpisodeCollector:
+    """Plays the policy's episodes and brings them into the learner's form."""
+
+    def __init__(
+        self,
+        player: Player,
+        spec: TaskSpec,
+        primitive: ProDmp,
+        *,
+        seed: int,
+        stride: int = 1,
+        reward_scale: float = 1.0,
+        keep_behaviour: bool = False,
+    ) -> None:
+        """Tie a player and a primitive together; `seed` names the run's random streams."""
+        if spec.horizon % stride:
+            raise UserError(
+                f"collect.stride ({stride}) must divide the task's horizon ({spec.horizon} steps) without remainder."
+            )
+        self.player, self.spec, self.primitive = player, spec, primitive
+        self.seed, self.stride, self.reward_scale = seed, stride, reward_scale
+        self.keep_behaviour = keep_behaviour
+        self.episodes_collected = 0
+        self._pending: _Pending | None = None
+        self._times = torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt  # [T]
+
+    @property
+    def stored_horizon(self) -> int:
+        """Steps of a stored episode."""
+        return self.spec.horizon // self.stride
+
+    def start(self, policy: GaussianPolicy, count: int, next_count: int = 0) -> None:
+        """Begin `count` exploratory episodes; with workers they are played while the caller goes on."""
+        first = self.episodes_collected
+        seeds = episode_seeds(self.seed, "training", first, count)
+        starts = self.player.begin(seeds)
+        noise = torch.from_numpy(
+            np.stack(
+                [
+                    np.random.default_rng(derive(self.seed, "exploration", first + i)).standard_normal(
+                        policy.num_params, dtype=np.float32
+                    )
+                    for i in range(count)
+                ]
+            )
+        )  # [B, P]
+        reference, gaussian = self._references(policy, starts, noise)
+        following = episode_seeds(self.seed, "training", first + count, next_count)
+        self.player.play(reference, following)
+        self._pending = _Pending(seeds, starts, reference, gaussian if self.keep_behaviour else None)
+
+    def finish(self) -> tuple[EpisodeBatch, Scores]:
+        """Wait for the episodes begun by `start`."""
+        if self._pending is None:
+            raise RuntimeError("finish() without start()")
+        pending, self._pending = self._pending, None
+        outcomes = self.player.outcomes()
+        self._check_finite(outcomes, pending.seeds)
+        self.episodes_collected += len(pending.seeds)
+        return self._stored(pending, outcomes), _scores(outcomes)
+
+    def evaluate(self, policy: GaussianPolicy, seeds: Sequence[int]) -> Scores:
+        """Play the policy's mean on the given seeds."""
+        parts = []
+        for first in range(0, len(seeds), _EVALUATION_CHUNK):
+            chunk = list(seeds[first : first + _EVALUATION_CHUNK])
+            reference, _ = self._references(policy, self.player.begin(chunk), noise=None)
+            self.player.play(reference)
+            outcomes = self.player.outcomes()
+            self._check_finite(outcomes, chunk)
+            parts.append(_scores(outcomes))
+        return Scores(
+            np.concatenate([part.returns for part in parts]),
+            {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
+        )
+
+    @torch.no_grad()
+    def _references(
+        self, policy: GaussianPolicy, starts: EpisodeStarts, noise: Tensor | None
+    ) -> tuple[Array, Gaussian]:
+        """Reference trajectories, [B, T, 2D], for the policy's mean or for samples, and the policy's Gaussian."""
+        device = policy.raw_covariance.device
+        count = len(starts.observation)
+        first_state = np.concatenate((starts.observation, np.zeros((count, 1))), axis=1)  # time is 0
+        gaussian = policy(torch.as_tensor(first_state, dtype=torch.float32, device=device))
+        params = gaussian.mean if noise is None else gaussian.sample(noise.to(device))  # [B, P]
+        reference = self.primitive.trajectory(
+            params.double().cpu(),
+            self._times,
+            init_time=0.0,
+            init_position=torch.from_numpy(starts.position),
+            init_velocity=torch.from_numpy(starts.velocity),
+        )
+        return reference.stacked().numpy(), gaussian
+
+    def _stored(self, pending: _Pending, outcomes: EpisodeOutcomes) -> EpisodeBatch:
+        """Down-sample to tokens: every `stride`-th state and action, block sums of rewards."""
+        count, horizon, stride = len(pending.seeds), self.spec.horizon, self.stride
+        time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
+        state = np.concatenate((outcomes.observation, time), axis=-1)  # [B, T, S]
+        measured = np.concatenate((pending.starts.position, pending.starts.velocity), axis=-1)  # [B, 2D]
+        before = np.concatenate((measured[:, None], pending.reference[:, :-1]), axis=1)  # desired before step i
+        reward = outcomes.reward.reshape(count, -1, stride).sum(-1) * self.reward_scale  # [B, T / stride]
+        return EpisodeBatch(
+            _float32(state[:, ::stride]),
+            _float32(before[:, ::stride]),
+            _float32(pending.reference[:, ::stride]),
+            _float32(reward),
+            pending.behaviour,
+        )
+
+    def _check_finite(self, outcomes: EpisodeOutcomes, seeds: Sequence[int]) -> None:
+        """Refuse NaN and infinity before they reach the replay."""
+        for name, values in (("observation", outcomes.observation), ("reward", outcomes.reward)):
+            bad = np.argwhere(~np.isfinite(values))
+            if len(bad):
+                episode, step = int(bad[0][0]), int(bad[0][1])
+                raise RunStopped(
+                    f"Task {self.spec.id} returned NaN or infinity in its {name} at step {step} of the episode with "
+                    f"seed {seeds[episode]}; mend the environment, then resume: nothing saved is lost."
+                )
+
+
+def _scores(outcomes: EpisodeOutcomes) -> Scores:
+    return Scores(outcomes.reward.sum(-1), {name: np.asarray(value) for name, value in outcomes.metrics.items()})
+
+
+def _float32(values: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))

@@ -1,0 +1,203 @@
+"""Who plays the episodes: this process, or worker processes.
+
+Both offer the same three calls, and since an episode is a pure function of its seed and reference, both give the same
+numbers: `begin(seeds)`, then `play(reference)`, then `outcomes()`. `play` returns at once when workers do the playing,
+so the caller can do something else meanwhile; seeds of the next episodes may be announced so that workers reset early.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+import numpy as np
+
+from top_erl.errors import RunStopped
+from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task
+from top_erl.tasks.contract import Array
+from top_erl.tasks.registry import registered
+from top_erl.tasks.worker import WorkerFailure, work
+
+_Reply = TypeVar("_Reply", EpisodeStarts, EpisodeOutcomes)
+
+
+class Player(ABC):
+    """Plays batches of episodes of one task."""
+
+    @abstractmethod
+    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
+        """Start one episode per seed."""
+
+    @abstractmethod
+    def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
+        """Track the references, [B, T, 2D], in the episodes just begun; then perhaps begin the next ones."""
+
+    @abstractmethod
+    def outcomes(self) -> EpisodeOutcomes:
+        """Wait for the episodes being played and return what happened."""
+
+    def close(self) -> None:
+        """Release simulators and processes."""
+        return
+
+
+class LocalPlayer(Player):
+    """Plays in this process: best when episodes cost next to nothing."""
+
+    def __init__(self, task: Task) -> None:
+        """Play episodes of a task that exists already."""
+        self.task = task
+        self._outcomes: EpisodeOutcomes | None = None
+
+    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
+        """Start one episode per seed."""
+        return self.task.begin(seeds)
+
+    def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
+        """Play now; announced seeds are of no use here."""
+        self._outcomes = self.task.play(reference)
+
+    def outcomes(self) -> EpisodeOutcomes:
+        """Return what the last `play` produced."""
+        if self._outcomes is None:
+            raise RuntimeError("outcomes() without play()")
+        outcomes, self._outcomes = self._outcomes, None
+        return outcomes
+
+    def close(self) -> None:
+        """Close the task."""
+        self.task.close()
+
+
+class WorkerPool(Player):
+    """Plays in spawned worker processes, each a share of the batch; one message an episode batch and worker."""
+
+    def __init__(self, task_id: str, num_workers: int) -> None:
+        """Spawn the workers; each builds its own task."""
+        context = mp.get_context("spawn")
+        self.num_workers = num_workers
+        self._pipes: list[Connection] = []
+        self._processes: list[mp.process.BaseProcess] = []
+        self._announced: tuple[int, ...] = ()
+        self._busy = 0
+        with _single_threaded_children():
+            for _ in range(num_workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=work, args=(theirs, task_id, registered(task_id)), daemon=True)
+                process.start()
+                theirs.close()
+                self._pipes.append(ours)
+                self._processes.append(process)
+
+    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
+        """Start one episode per seed, or fetch the starts if these seeds were announced."""
+        if self._announced != tuple(seeds):
+            self._forget_announced()
+            self._send_begin(seeds)
+        self._announced = ()
+        parts = [self._receive(worker, EpisodeStarts) for worker in range(self._shares(len(seeds)))]
+        return EpisodeStarts(
+            np.concatenate([part.observation for part in parts]),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.velocity for part in parts]),
+        )
+
+    def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
+        """Hand out the references and return at once."""
+        self._busy = self._shares(len(reference))
+        for worker, share in enumerate(np.array_split(reference, self._busy)):
+            self._send(worker, ("play", share))
+        if next_seeds:
+            self._send_begin(next_seeds)
+            self._announced = tuple(next_seeds)
+
+    def outcomes(self) -> EpisodeOutcomes:
+        """Wait for all workers."""
+        parts = [self._receive(worker, EpisodeOutcomes) for worker in range(self._busy)]
+        self._busy = 0
+        return EpisodeOutcomes(
+            np.concatenate([part.observation for part in parts]),
+            np.concatenate([part.reward for part in parts]),
+            {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
+        )
+
+    def close(self) -> None:
+        """End the workers."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join(timeout=2.0)
+            if process.is_alive():
+                process.terminate()
+                process.join()
+        self._pipes, self._processes = [], []
+
+    def _shares(self, count: int) -> int:
+        """Workers that get a share of `count` episodes."""
+        return min(self.num_workers, count)
+
+    def _send_begin(self, seeds: Sequence[int]) -> None:
+        for worker, share in enumerate(np.array_split(np.asarray(seeds), self._shares(len(seeds)))):
+            self._send(worker, ("begin", share.tolist()))
+
+    def _forget_announced(self) -> None:
+        """Throw away starts that were announced and are not wanted any more."""
+        for worker in range(self._shares(len(self._announced))):
+            self._receive(worker, EpisodeStarts)
+
+    def _send(self, worker: int, message: tuple[str, object]) -> None:
+        try:
+            self._pipes[worker].send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._died(worker) from None
+
+    def _receive(self, worker: int, kind: type[_Reply]) -> _Reply:
+        try:
+            reply = self._pipes[worker].recv()
+        except (EOFError, ConnectionResetError):
+            raise self._died(worker) from None
+        if isinstance(reply, WorkerFailure):
+            if reply.sentence:
+                raise RunStopped(reply.sentence)
+            raise WorkerError(reply.traceback)
+        assert isinstance(reply, kind), f"worker {worker} answered out of order: {type(reply).__name__}"
+        return reply
+
+    def _died(self, worker: int) -> RunStopped:
+        self._processes[worker].join(timeout=1.0)
+        code = self._processes[worker].exitcode
+        return RunStopped(
+            f"Worker process {worker} died (exit code {code}; -9 often means out of memory). "
+            "Nothing saved is lost: resume the run, with fewer workers (--hardware.workers) if memory is short."
+        )
+
+
+class WorkerError(RunStopped):
+    """An exception in a task, in a worker process, with the worker's traceback."""
+
+    def __init__(self, worker_traceback: str) -> None:
+        """Keep the traceback and put it into the message."""
+        self.traceback = worker_traceback
+        last = worker_traceback.strip().splitlines()[-1]
+        super().__init__(f"The task raised an exception in a worker process: {last}\n\n{worker_traceback}")
+
+
+@contextmanager
+def _single_threaded_children() -> Iterator[None]:
+    """Let child processes start with one numerical thread each."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,76 @@
+"""Checks that every task makes of what it is given and of what its simulator returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from top_erl.errors import RunStopped, UserError
+from top_erl.tasks.contract import TaskSpec
+
+Array = NDArray[np.float64]
+
+
+def checked_seeds(spec: TaskSpec, seeds: Sequence[int]) -> list[int]:
+    """Return the seeds as plain integers, or say what is wrong with them."""
+    numbers = [int(seed) for seed in seeds]
+    if not numbers or min(numbers) < 0:
+        raise UserError(f"{spec.id} needs at least one seed, none of them negative, got {numbers}.")
+    return numbers
+
+
+def checked_reference(spec: TaskSpec, reference: ArrayLike, num_episodes: int) -> Array:
+    """Return the references as an array [B, T, 2D], or say what is wrong with them.
+
+    Args:
+        spec: The task's facts.
+        reference: What the learner passed to `play`.
+        num_episodes: B, the number of episodes begun and not yet played.
+    """
+    if num_episodes == 0:
+        raise UserError(f"{spec.id} has no episode to play: call begin(seeds) before each play(reference).")
+    array = np.asarray(reference, dtype=np.float64)
+    expected = (num_episodes, spec.horizon, 2 * spec.num_dof)
+    if array.shape != expected:
+        raise UserError(
+            f"{spec.id} needs references of shape {expected} "
+            f"(episodes, steps, positions then velocities), got {array.shape}."
+        )
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        raise RunStopped(
+            f"The reference for {spec.id} holds {non_finite_word(array)} at step {bad[0][1]} of episode "
+            f"{bad[0][0]} of the batch; the policy that made it has diverged."
+        )
+    return array
+
+
+def checked_return(task: str, name: str, value: object, shape: tuple[int, ...], when: str) -> Array:
+    """Return a simulator's answer as finite numbers of the right shape, or say what was wrong, and when.
+
+    Args:
+        task: The task's id.
+        name: What was returned, e.g. `observation`.
+        value: The answer.
+        shape: The shape it must have.
+        when: The instant, e.g. `at step 12 of the episode with seed 34`.
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"{task} returned a {type(value).__name__} as its {name} {when}; it must be an array of shape "
+            f"{shape} (gymnasium.wrappers.FlattenObservation flattens a dictionary)."
+        ) from error
+    if array.shape != shape:
+        raise UserError(f"{task} returned its {name} with shape {array.shape} {when}; its spec says {shape}.")
+    if not np.isfinite(array).all():
+        raise RunStopped(f"{task} returned {non_finite_word(array)} in its {name} {when}.")
+    return array
+
+
+def non_finite_word(array: Array) -> str:
+    """Name what is wrong with an array that is not finite."""
+    return "NaN" if np.isnan(array).any() else "infinity"

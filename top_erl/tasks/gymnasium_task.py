@@ -1,0 +1,156 @@
+"""The adapter that makes a task of your own Gymnasium environment.
+
+Subclass `GymnasiumTask`, give it a `spec`, and say five things: how the environment is made, where its robot
+is, how fast it moves, how a desired state becomes an action, and what is measured at the end.
+`examples/own_environment.py` shows it.
+
+Axes: `B` episodes, `T` control steps, `S` observation entries, `D` degrees of freedom.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from top_erl.errors import UserError
+from top_erl.tasks.checks import checked_reference, checked_return, checked_seeds
+from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task
+
+Array = NDArray[np.float64]
+Env = gym.Env[Any, Any]
+
+
+@dataclass
+class _Episode:
+    """An episode that is being played."""
+
+    env: Env
+    seed: int
+    observation: Array
+    """The newest observation, [S]."""
+    info: dict[str, Any]
+    """The newest info."""
+    step: int = 0
+    """Steps made."""
+    over: bool = False
+    """Whether the environment ended the episode."""
+
+
+class GymnasiumTask(Task):
+    """A task made of a Gymnasium step environment; one instance per episode of the largest batch seen."""
+
+    def __init__(self) -> None:
+        """Make no environment yet; a subclass with its own `__init__` calls this one."""
+        self._envs: list[Env] = []
+        self._episodes: list[_Episode] = []
+
+    @abstractmethod
+    def make_env(self) -> Env:
+        """Make one environment. With `render_mode="rgb_array"`, episodes can be filmed."""
+
+    @abstractmethod
+    def position(self, env: Env) -> Array:
+        """Measure the position of the controlled degrees of freedom, [D]."""
+
+    @abstractmethod
+    def velocity(self, env: Env) -> Array:
+        """Measure their velocity, [D]."""
+
+    @abstractmethod
+    def control(self, env: Env, desired_position: Array, desired_velocity: Array) -> Any:
+        """Compute the action that tracks a desired state, [D] each, in the coming step."""
+
+    @abstractmethod
+    def metrics(self, env: Env, info: dict[str, Any]) -> Mapping[str, float]:
+        """Measure what `spec.metrics` names; `env` and `info` are those of the episode's last step."""
+
+    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
+        """Reset one environment per seed."""
+        self._episodes = []
+        seeds = checked_seeds(self.spec, seeds)
+        while len(self._envs) < len(seeds):
+            self._envs.append(self.make_env())
+        starts = [self._start(env, seed) for env, seed in zip(self._envs, seeds, strict=False)]
+        self._episodes = [episode for episode, _, _ in starts]
+        return EpisodeStarts(
+            observation=np.stack([episode.observation for episode, _, _ in starts]),
+            position=np.stack([position for _, position, _ in starts]),
+            velocity=np.stack([velocity for _, _, velocity in starts]),
+        )
+
+    def play(self, reference: Array) -> EpisodeOutcomes:
+        """Track the references, [B, T, 2D], to the end of the episodes just begun, one after another."""
+        episodes, self._episodes = self._episodes, []
+        reference = checked_reference(self.spec, reference, len(episodes))
+        spec = self.spec
+        observation = np.empty((len(episodes), spec.horizon, spec.observation_dim))
+        reward = np.zeros((len(episodes), spec.horizon))
+        metrics = {name: np.empty(len(episodes)) for name in spec.metrics}
+        for index, episode in enumerate(episodes):
+            for step in range(spec.horizon):
+                observation[index, step] = episode.observation
+                reward[index, step] = self._advance(episode, reference[index, step])
+            for name, value in self._measure(episode).items():
+                metrics[name][index] = value
+        return EpisodeOutcomes(observation, reward, metrics)
+
+    def frames(self, seed: int, reference: Array) -> list[NDArray[np.uint8]]:
+        """Play one episode, reference [T, 2D], and return the environment's picture after each step."""
+        self.begin([seed])
+        episode = self._episodes.pop()
+        if episode.env.render_mode != "rgb_array":
+            raise UserError(
+                f"{self.spec.id} cannot be filmed: make_env must pass render_mode='rgb_array' to its environment."
+            )
+        pictures: list[NDArray[np.uint8]] = []
+        for row in checked_reference(self.spec, np.asarray(reference)[None], 1)[0]:
+            if not episode.over:
+                self._advance(episode, row)
+                picture = np.asarray(episode.env.render(), dtype=np.uint8)
+            pictures.append(picture)
+        return pictures
+
+    def close(self) -> None:
+        """Close the environments."""
+        while self._envs:
+            self._envs.pop().close()
+        self._episodes = []
+
+    def _start(self, env: Env, seed: int) -> tuple[_Episode, Array, Array]:
+        """Reset an environment; its episode, position [D] and velocity [D]."""
+        observation, info = env.reset(seed=seed)
+        spec, when = self.spec, f"at the start of the episode with seed {seed}"
+        first = checked_return(spec.id, "observation", observation, (spec.observation_dim,), when)
+        position = checked_return(spec.id, "position", self.position(env), (spec.num_dof,), when)
+        velocity = checked_return(spec.id, "velocity", self.velocity(env), (spec.num_dof,), when)
+        # Copies, because an environment may hand out views of its own memory.
+        return _Episode(env, seed, first.copy(), info), position.copy(), velocity.copy()
+
+    def _advance(self, episode: _Episode, desired: Array) -> float:
+        """Make one step towards a desired state, [2D]; the reward. An episode that is over stays as it is."""
+        if episode.over:
+            return 0.0
+        spec, when = self.spec, f"at step {episode.step} of the episode with seed {episode.seed}"
+        action = self.control(episode.env, desired[: spec.num_dof], desired[spec.num_dof :])
+        observation, reward, terminated, truncated, episode.info = episode.env.step(action)
+        shape = (spec.observation_dim,)
+        episode.observation = checked_return(spec.id, "observation", observation, shape, when).copy()
+        episode.over = bool(terminated or truncated)
+        episode.step += 1
+        return float(checked_return(spec.id, "reward", reward, (), when))
+
+    def _measure(self, episode: _Episode) -> dict[str, float]:
+        """Read the metrics after an episode's last step."""
+        spec, when = self.spec, f"at the end of the episode with seed {episode.seed}"
+        values = self.metrics(episode.env, episode.info)
+        if set(values) != set(spec.metrics):
+            raise UserError(f"{spec.id} measured {sorted(values)} {when}; its spec names {sorted(spec.metrics)}.")
+        return {
+            name: float(checked_return(spec.id, f"metric {name!r}", values[name], (), when)) for name in spec.metrics
+        }
