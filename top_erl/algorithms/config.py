@@ -117,6 +117,8 @@ class LearnConfig:
     """Decoupled weight decay of the critic's matrices."""
     policy_decay: float = 1e-5
     """Coupled (L2) weight decay of the policy."""
+    standardize: bool = False
+    """Standardise the networks' inputs by the mean and spread of the prefill episodes (not in the paper)."""
     target: TargetName = "v"
     """Critic target: V, Q, the clipped minimum of two critics, or the mean of an ensemble."""
     ensemble_size: int = 2

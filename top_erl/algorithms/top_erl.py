@@ -24,7 +24,7 @@ from top_erl.algorithms.optim import adam, adam_w, optimizer_tensors, restore_op
 from top_erl.algorithms.segments import Segments
 from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
-from top_erl.models import GaussianPolicy, TransformerCritic
+from top_erl.models import CriticEnsemble, GaussianPolicy
 from top_erl.models.tools import frozen, frozen_copy, move_towards, seeded
 from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Scores
@@ -57,9 +57,7 @@ class TopErlLearner:
         self.target = make_target(config.learn.target, config.learn.ensemble_size)
         with seeded(derive(seed, "networks", 0)):
             self.policy = GaussianPolicy(config.policy, state_dim, primitive.num_params).to(self.device)
-            self.critics = nn.ModuleList(
-                TransformerCritic(config.critic, state_dim, action_dim) for _ in range(self.target.num_critics)
-            ).to(self.device)
+            self.critics = CriticEnsemble(config.critic, state_dim, action_dim, self.target.num_critics).to(self.device)
         self.anchor = frozen_copy(self.policy)
         self.target_critics = frozen_copy(self.critics)
 
@@ -80,10 +78,18 @@ class TopErlLearner:
     # ------------------------------------------------------------------ one iteration (Algorithm 1)
 
     def prefill(self) -> None:
-        """Collect the episodes wanted before the first iteration."""
+        """Collect the episodes wanted before the first iteration, and standardise inputs by them if asked to."""
+        if self.replay.total_added >= self.config.collect.prefill:
+            return
         while (missing := self.config.collect.prefill - self.replay.total_added) > 0:
             self.collector.start(self.policy, min(missing, 16))
             self.replay.add(self.collector.finish()[0])
+        if self.config.learn.standardize:
+            episodes = self.replay.gather(torch.arange(len(self.replay)))
+            for policy in (self.policy, self.anchor):
+                policy.standardize.fit(episodes.state)
+            for critics in (self.critics, self.target_critics):
+                critics.fit_standardizers(episodes.state, episodes.action)
 
     def iterate(self, iteration: int) -> IterationStats:
         """Collect, train the critic, train the policy, move the anchor. Iterations count from 1."""
@@ -148,16 +154,16 @@ class TopErlLearner:
 
         value_weight = torch.full((len(segments.starts), 1), 0.0 if self.target.bootstraps_with_q else 1.0)
         weight = torch.cat((value_weight.to(self.device), segments.valid.to(target.dtype)), dim=1)  # [K, L + 1]
-        predictions = [critic.train()(state, action, segments.starts) for critic in self.critics]
-        loss = torch.stack([critic_loss(prediction, target, weight) for prediction in predictions]).sum()
+        predictions = self.critics.train()(state, action, segments.starts)  # [C, B, K, L + 1]
+        loss = len(predictions) * critic_loss(predictions, target, weight)  # each critic has its own mean
 
         self.critic_optimizer.zero_grad()
         loss.backward()
         self.critic_optimizer.step()
         move_towards(self.target_critics, self.critics, self.config.learn.target_rate)
         return CriticStats(
-            loss=loss.detach() / len(self.critics),
-            value=predictions[0][..., 0].detach().mean(),
+            loss=loss.detach() / len(predictions),
+            value=predictions[..., 0].detach().mean(),
             target=target[..., 1].mean(),
         )
 
@@ -181,16 +187,13 @@ class TopErlLearner:
         """
         actions = self.regenerate(batch, segments, params, self.config.learn.critic_condition)
         state = batch.state[:, segments.starts]
-        last = segments.last_valid.expand(len(batch), -1).unsqueeze(-1)  # [B, K, 1]; output N is Q_N
-        values = [critic(state, actions, segments.starts).gather(-1, last) for critic in self.target_critics]
-        return self.target.combine(torch.stack(values)).squeeze(-1)
+        values = self.target_critics.sequence_value(state, actions, segments.starts, segments.last_valid)
+        return self.target.combine(values)
 
     def _v_bootstrap(self, batch: EpisodeBatch) -> Tensor:
         """V of every stored state from the target critics, [B, T]."""
         indices = torch.arange(batch.horizon, device=self.device)
-        return self.target.combine(
-            torch.stack([critic.state_value(batch.state, indices) for critic in self.target_critics])
-        )
+        return self.target.combine(self.target_critics.state_value(batch.state, indices))
 
     def _q_bootstrap(self, batch: EpisodeBatch, length: int, gaussian: Gaussian, generator: torch.Generator) -> Tensor:
         """Value of a fresh sequence of `length` actions from every stored state, [B, T] (the Q-target option)."""
@@ -233,8 +236,7 @@ class TopErlLearner:
     def _objective(self, batch: EpisodeBatch, segments: Segments, actions: Tensor) -> Tensor:
         """Critic's value of all prefixes of the new segments, averaged over episodes and segments."""
         state = batch.state[:, segments.starts]
-        values = torch.stack([critic.eval()(state, actions, segments.starts) for critic in self.critics])
-        prefixes = values[..., 1:]  # [C, B, K, L]
+        prefixes = self.critics.eval()(state, actions, segments.starts)[..., 1:]  # [C, B, K, L]
         per_segment = prefixes.sum(-1) if self.config.learn.policy_objective == "sum" else prefixes.mean(-1)
         return self.target.combine(per_segment).mean()
 

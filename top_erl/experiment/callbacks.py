@@ -34,7 +34,6 @@ class BaseCallback:
 
     def on_training_start(self) -> None:
         """Called by the agent before the first iteration."""
-        self.num_timesteps = self.model.num_timesteps
         self._on_training_start()
 
     def on_rollout_start(self) -> None:
@@ -48,7 +47,7 @@ class BaseCallback:
     def on_step(self, metrics: Row) -> bool:
         """Called by the agent at the end of an iteration; False stops training."""
         self.n_calls += 1
-        self.num_timesteps = self.model.num_timesteps
+        self.num_timesteps = int(metrics["env_steps"])
         self.metrics = metrics
         return self._on_step()
 

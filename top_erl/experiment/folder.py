@@ -105,7 +105,7 @@ class RunFolder:
         while paths:
             try:
                 return load_checkpoint(paths.pop(), belongs_to)
-            except UserError as error:
+            except UserError as error:  # noqa: PERF203 - at most a few checkpoints
                 if not (fall_back and paths):
                     hint = " Add --previous to fall back to the one before it." if paths else ""
                     raise UserError(f"{error}{hint}") from None

@@ -1,8 +1,8 @@
 """Threads and workers for the machine at hand.
 
 Two things matter on a small machine. Playing cheap episodes in worker processes costs more than it saves, so one
-episode is timed first. And OpenMP threads that wait for each other stall for seconds when another process holds one of the
-cores, so threads and busy workers together must not exceed the cores.
+episode is timed first. And OpenMP threads that wait for each other stall for seconds when another process holds one
+of the cores, so threads and busy workers together must not exceed the cores.
 """
 
 from __future__ import annotations
@@ -43,20 +43,22 @@ def choose_hardware(config: RunConfig, task: Task) -> Hardware:
     episodes = config.algorithm.collect.episodes
     workers = wanted.workers
     if workers < 0:
-        worth_it = cores > 1 and episode_seconds(task) * episodes > _WORTH_A_WORKER
+        worth_it = cores > 1 and playing_seconds(task, episodes) > _WORTH_A_WORKER
         workers = min(cores, episodes) if worth_it else 0
     busy = workers if config.algorithm.collect.overlap else 0
     threads = wanted.threads or max(1, cores - busy)
     return Hardware(threads, workers)
 
 
-def episode_seconds(task: Task) -> float:
-    """Time one episode in which the robot is told to stay where it is."""
-    began = time.perf_counter()
-    starts = task.begin([0])
-    still = np.concatenate((starts.position, np.zeros_like(starts.velocity)), axis=-1)  # [1, 2D]
-    task.play(np.repeat(still[:, None], task.spec.horizon, axis=1))
-    return time.perf_counter() - began
+def playing_seconds(task: Task, episodes: int) -> float:
+    """Estimate how long a number of episodes take in this process; the robot is told to stay where it is."""
+    timed = min(episodes, 4)  # enough to tell a vectorised task, few enough for a slow simulator
+    for count in (1, timed):  # the first call warms up
+        began = time.perf_counter()
+        starts = task.begin(list(range(count)))
+        still = np.concatenate((starts.position, np.zeros_like(starts.velocity)), axis=-1)  # [count, 2D]
+        task.play(np.repeat(still[:, None], task.spec.horizon, axis=1))
+    return (time.perf_counter() - began) * episodes / timed
 
 
 def make_player(task: Task, task_id: str, workers: int) -> Player:

@@ -9,13 +9,14 @@ Axes: `B` episodes, `K` segments, `L` actions per segment, `S` state entries, `A
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
 from top_erl.errors import UserError
+from top_erl.models.standardizer import Standardizer
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,42 @@ class _Block(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Transform tokens, [N, M, E]."""
-        tokens = tokens + self._drop(self._attend(self.norm_attention(tokens)))
-        hidden = fn.gelu(self.mlp_in(self.norm_mlp(tokens)))  # [N, M, 4E]
-        return tokens + self._drop(self.mlp_out(hidden))
-
-    def _attend(self, tokens: Tensor) -> Tensor:
-        """Causal multi-head attention over [N, M, E]."""
-        heads = self.query_key_value(tokens).unflatten(-1, (3, self.heads, -1))  # [N, M, 3, H, E/H]
+        heads = self.query_key_value(self.norm_attention(tokens)).unflatten(-1, (3, self.heads, -1))
         query, key, value = heads.transpose(1, 3).unbind(2)  # [N, H, M, E/H] each
         rate = self.dropout if self.training else 0.0
         mixed = fn.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=True)
-        return self.attention_out(mixed.transpose(1, 2).flatten(-2))  # [N, M, E]
+        return self._feed_forward(tokens, mixed.transpose(1, 2).flatten(-2))
+
+    def one_of(self, tokens: Tensor, index: Tensor) -> Tensor:
+        """Transform one token of each sequence only, the `index`-th, [N, M, E] and [N] to [N, E].
+
+        Keys and values are needed of all tokens up to it, everything else of itself alone.
+        """
+        count, length, width = tokens.shape
+        chosen = tokens[torch.arange(count, device=tokens.device), index]  # [N, E]
+        normed = self.norm_attention(tokens)
+        weight, bias = self.query_key_value.weight, self.query_key_value.bias
+        query = fn.linear(normed[torch.arange(count, device=tokens.device), index], weight[:width], bias[:width])
+        key, value = fn.linear(normed, weight[width:], bias[width:]).chunk(2, dim=-1)  # [N, M, E] each
+        query = query.unflatten(-1, (self.heads, -1))  # [N, H, E/H]
+        key, value = key.unflatten(-1, (self.heads, -1)), value.unflatten(-1, (self.heads, -1))  # [N, M, H, E/H]
+        score = torch.einsum("nhe,nmhe->nhm", query * query.shape[-1] ** -0.5, key)
+        future = torch.arange(length, device=tokens.device) > index[:, None]  # [N, M]
+        share = score.masked_fill(future[:, None], float("-inf")).softmax(-1)
+        mixed = torch.einsum("nhm,nmhe->nhe", share, value).flatten(-2)  # [N, E]
+        return self._feed_forward(chosen, mixed)
+
+    def alone(self, tokens: Tensor) -> Tensor:
+        """Transform tokens that are sequences of their own, [N, E]: attention is then the value itself."""
+        width = tokens.shape[-1]
+        weight, bias = self.query_key_value.weight, self.query_key_value.bias
+        return self._feed_forward(tokens, fn.linear(self.norm_attention(tokens), weight[-width:], bias[-width:]))
+
+    def _feed_forward(self, tokens: Tensor, mixed: Tensor) -> Tensor:
+        """Finish the block: add what attention mixed, then the MLP's answer, [..., E]."""
+        tokens = tokens + self._drop(self.attention_out(mixed))
+        hidden = fn.gelu(self.mlp_in(self.norm_mlp(tokens)))  # [..., 4E]
+        return tokens + self._drop(self.mlp_out(hidden))
 
     def _drop(self, tokens: Tensor) -> Tensor:
         return fn.dropout(tokens, self.dropout, self.training) if self.dropout else tokens
@@ -87,6 +113,8 @@ class TransformerCritic(nn.Module):
         """Build the network; randomness comes from torch's global generator."""
         super().__init__()
         self.config = config
+        self.standardize_state = Standardizer(state_dim)
+        self.standardize_action = Standardizer(action_dim)
         self.state_encoder = nn.Linear(state_dim, config.width, bias=False)
         self.action_encoder = nn.Linear(action_dim, config.width, bias=False)
         self.position_table = nn.Embedding(config.max_positions, config.width)
@@ -106,25 +134,43 @@ class TransformerCritic(nn.Module):
         Returns:
             `[V, Q_1, …, Q_L]`, [B, K, L + 1].
         """
-        length = actions.shape[-2]
-        place = self._positions(starts, length)  # [K, L, E]
-        first = self.state_encoder(state).unsqueeze(-2) + place[:, :1]  # [B, K, 1, E]
-        rest = self.action_encoder(actions) + place  # [B, K, L, E]
-        values = self._transform(torch.cat((first, rest), dim=-2).flatten(0, 1))
-        return values.unflatten(0, state.shape[:2])
+        tokens = self._tokens(state, actions, starts)
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self._value(tokens).unflatten(0, state.shape[:2])
+
+    def sequence_value(self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor) -> Tensor:
+        """Value the first `count` actions, [K], of each segment: output `count` of `forward`, without the others.
+
+        Returns:
+            `Q_count`, [B, K].
+        """
+        tokens = self._tokens(state, actions, starts)
+        *blocks, last = self.blocks
+        for block in blocks:
+            tokens = block(tokens)
+        chosen = cast(_Block, last).one_of(tokens, count.repeat(len(state)))
+        return self._value(chosen).unflatten(0, state.shape[:2])
 
     def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
         """Value states alone, [B, K, S] at time indices `starts`, [K]: the transformer on one token. [B, K]."""
-        tokens = self.state_encoder(state) + self._positions(starts, 1).squeeze(-2)  # [B, K, E]
-        return self._transform(tokens.flatten(0, 1).unsqueeze(-2)).unflatten(0, state.shape[:2]).squeeze(-1)
-
-    def _transform(self, tokens: Tensor) -> Tensor:
-        """Run blocks and head over [N, M, E]; returns [N, M]."""
+        tokens = self.state_encoder(self.standardize_state(state)) + self._positions(starts, 1).squeeze(-2)  # [B, K, E]
         tokens = fn.dropout(tokens, self.config.dropout, self.training)
         for block in self.blocks:
-            tokens = block(tokens)
-        values: Tensor = self.head(self.norm_out(tokens)).squeeze(-1)
-        return values
+            tokens = cast(_Block, block).alone(tokens)
+        return self._value(tokens)
+
+    def _tokens(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
+        """Embed states, [B, K, S], and actions, [B, K, L, A], as sequences, [B·K, L + 1, E]."""
+        place = self._positions(starts, actions.shape[-2])  # [K, L, E]
+        first = self.state_encoder(self.standardize_state(state)).unsqueeze(-2) + place[:, :1]  # [B, K, 1, E]
+        rest = self.action_encoder(self.standardize_action(actions)) + place  # [B, K, L, E]
+        tokens = torch.cat((first, rest), dim=-2).flatten(0, 1)
+        return fn.dropout(tokens, self.config.dropout, self.training)
+
+    def _value(self, tokens: Tensor) -> Tensor:
+        """The head's answer to each token, [..., E] to [...]."""
+        return self.head(self.norm_out(tokens)).squeeze(-1)
 
     def _positions(self, starts: Tensor, length: int) -> Tensor:
         """Positional embeddings of the actions of each segment, [K, L, E]."""
@@ -148,3 +194,31 @@ class TransformerCritic(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+
+class CriticEnsemble(nn.Module):
+    """Independent critics that value the same segments; answers are stacked in front, [C, ...]."""
+
+    def __init__(self, config: CriticConfig, state_dim: int, action_dim: int, count: int) -> None:
+        """Build `count` critics."""
+        super().__init__()
+        self.members = nn.ModuleList(TransformerCritic(config, state_dim, action_dim) for _ in range(count))
+
+    def forward(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
+        """`TransformerCritic.forward` of every member, [C, B, K, L + 1]."""
+        return torch.stack([member(state, actions, starts) for member in self.members])
+
+    def sequence_value(self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor) -> Tensor:
+        """`TransformerCritic.sequence_value` of every member, [C, B, K]."""
+        critics = [cast(TransformerCritic, member) for member in self.members]
+        return torch.stack([critic.sequence_value(state, actions, starts, count) for critic in critics])
+
+    def fit_standardizers(self, state: Tensor, action: Tensor) -> None:
+        """Standardise the inputs of every member by statistics of states, [..., S], and actions, [..., A]."""
+        for member in self.members:
+            cast(TransformerCritic, member).standardize_state.fit(state)
+            cast(TransformerCritic, member).standardize_action.fit(action)
+
+    def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
+        """`TransformerCritic.state_value` of every member, [C, B, K]."""
+        return torch.stack([cast(TransformerCritic, member).state_value(state, starts) for member in self.members])

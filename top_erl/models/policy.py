@@ -15,6 +15,7 @@ from torch.nn import functional as fn
 
 from top_erl.errors import UserError
 from top_erl.models.mlp import Activation, mlp
+from top_erl.models.standardizer import Standardizer
 from top_erl.trust_region.gaussian import Gaussian
 
 
@@ -53,6 +54,7 @@ class GaussianPolicy(nn.Module):
         self.contextual = config.contextual
         self.num_params = num_params
         self.min_std = config.min_std
+        self.standardize = Standardizer(state_dim)
         sizes = (state_dim, *config.hidden)
         self.mean_net = mlp((*sizes, num_params), config.activation, output_gain=0.01)
 
@@ -69,6 +71,7 @@ class GaussianPolicy(nn.Module):
 
     def forward(self, state: Tensor) -> Gaussian:
         """Predict the Gaussian for each state, [B, S]; a shared covariance comes without the batch axis."""
+        state = self.standardize(state)
         raw = self.raw_covariance
         if self.covariance_net is not None:
             raw = raw + self.covariance_net(state)  # [B, P + P(P−1)/2]

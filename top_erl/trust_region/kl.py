@@ -63,14 +63,14 @@ def project_factor(new: Tensor, old: Tensor, bound: float) -> ProjectedFactor:
         The projection in the type of `new`. Where the bound is not active the new factor is returned as is.
     """
     new, old = torch.broadcast_tensors(new, old)
-    factor, weight, active = _FullProjection.apply(new, old.detach(), bound)
+    factor, weight, active = _FullProjection.apply(new, old.detach(), bound)  # type: ignore[no-untyped-call]
     return ProjectedFactor(factor, weight, active)
 
 
 def project_std(new: Tensor, old: Tensor, bound: float) -> ProjectedFactor:
     """KL projection of diagonal covariances; as `project_factor`, with standard deviations [..., P]."""
     new, old = torch.broadcast_tensors(new, old)
-    std, weight, active = _DiagonalProjection.apply(new, old.detach(), bound)
+    std, weight, active = _DiagonalProjection.apply(new, old.detach(), bound)  # type: ignore[no-untyped-call]
     return ProjectedFactor(std, weight, active)
 
 
@@ -173,7 +173,7 @@ class _FullProjection(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, grad: Tensor, *unused: Tensor) -> tuple[Tensor, None, None]:
         """Gradient for the new factor, from the gradient for the projected one."""
-        old, left, root, right_t, inner, weight, active, excess, shrink = ctx.saved_tensors
+        old, left, root, right_t, inner, weight, active, excess, shrink = ctx.saved_tensors  # type: ignore[attr-defined]
         # From L* = L_old C back to Σ* as the old Gaussian sees it: the reverse of a Cholesky factorisation.
         #   G = sym(C⁻ᵀ Φ(Cᵀ C̄) C⁻¹), Φ: lower triangle with halved diagonal
         half = (inner.mT @ (old.mT @ grad.double()).tril()).tril()
@@ -212,7 +212,7 @@ class _DiagonalProjection(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, grad: Tensor, *unused: Tensor) -> tuple[Tensor, None, None]:
         """Gradient for the new standard deviations, from the gradient for the projected ones."""
-        new, old, weight, active, excess, shrink = ctx.saved_tensors
+        new, old, weight, active, excess, shrink = ctx.saved_tensors  # type: ignore[attr-defined]
         gradient = 0.5 * grad.double() * old / shrink.sqrt()  # Ĝ_ii: σ* = σ_old sqrt(s)
         along = gradient - _constraint_multiplier(shrink, excess, gradient) * excess
         # σ_new: t a_i² (Ĝ_ii - μ ρ_i) dλ_i/dσ_new, with a_i = s_i r_i and λ_i = σ_new²/σ_old² = 1/r_i
