@@ -118,7 +118,9 @@ class TopErl:
                 f"{spec.id} has observations of {spec.observation_dim} entries, not shape {observed.shape}."
             )
         if position is None or velocity is None:
-            position, velocity = self.training.task.measured_state(observed)
+            measured = self.training.task.measured_state(observed)
+            position = measured[0] if position is None else position
+            velocity = measured[1] if velocity is None else velocity
         state = np.concatenate((observed, np.zeros_like(observed[..., :1])), axis=-1)  # time is 0
         policy = self.training.learner.policy
         gaussian = policy(
@@ -140,6 +142,8 @@ class TopErl:
 
     def evaluate(self, episodes: int = 100, stream: str = "fresh") -> Scores:
         """Play the deterministic policy on fresh contexts that training and its evaluations never see."""
+        if episodes < 1:
+            raise UserError(f"An evaluation needs at least 1 episode, not {episodes}.")
         return self.training.evaluate(episodes, stream)
 
     def save(self, path: str | Path, *, replay: bool = True) -> None:

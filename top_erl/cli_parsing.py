@@ -32,13 +32,14 @@ def parse(kind: type[T], arguments: Sequence[str], *, prog: str, description: st
 
 
 def option_value(arguments: Sequence[str], name: str, default: str) -> str:
-    """The value of an option before the whole line is parsed, e.g. the task that decides the defaults."""
+    """The (last) value of an option before the whole line is parsed, e.g. the task that decides the defaults."""
+    value = default
     for position, argument in enumerate(arguments):
         if argument.startswith(f"--{name}="):
-            return argument.partition("=")[2]
-        if argument == f"--{name}" and position + 1 < len(arguments):
-            return arguments[position + 1]
-    return default
+            value = argument.partition("=")[2]
+        elif argument == f"--{name}" and position + 1 < len(arguments):
+            value = arguments[position + 1]
+    return value
 
 
 def _check_options(kind: type[Any], arguments: Sequence[str]) -> None:
@@ -82,4 +83,5 @@ def _first_sentence(box: str) -> str:
             break
         text.append(line)
     sentence = " ".join(text).strip() or "The command line could not be understood."
+    sentence = re.sub(r"^Error parsing run[\w.]*: ", "", sentence)  # a check of ours, which names its options itself
     return sentence if sentence.endswith((".", "?")) else f"{sentence}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -104,7 +105,7 @@ def train(words: list[str]) -> int:
     folder = RunFolder(options.run_dir or new_run_path(options.run))
     folder.create(training)
     hardware = training.hardware
-    console.print(
+    console.out(
         f"{options.run.method} on {options.run.task}, seed {options.run.seed}: {training.total_iterations} iterations, "
         f"{hardware.threads} thread(s), {hardware.workers or 'no'} worker(s), into {folder.path}",
         highlight=False,
@@ -119,9 +120,9 @@ def resume(words: list[str]) -> int:
     training = resume_training(folder, fall_back=options.previous, total_env_steps=options.total_env_steps)
     console = Console()
     done, total = training.progress.iteration, training.total_iterations
-    console.print(f"{folder.path}: going on after iteration {done} of {total}", highlight=False)
+    console.out(f"{folder.path}: going on after iteration {done} of {total}", highlight=False)
     if done >= total:
-        console.print("This run is complete; --total-env-steps trains it further.", highlight=False)
+        console.out("This run is complete; --total-env-steps trains it further.", highlight=False)
         training.close()
         return 0
     return _run(training, folder, console)
@@ -135,17 +136,20 @@ def evaluate(words: list[str]) -> int:
         prog="top-erl evaluate",
         description="Play the trained policy, without exploration, on contexts it has never seen.",
     )
-    if options.episodes < 1:
-        raise UserError("--episodes must be at least 1.")
+    if options.episodes < 1 or options.seed < 0:
+        raise UserError("--episodes must be at least 1, and --seed must not be negative.")
     agent = TopErl.load(options.run_dir)
     seeds = episode_seeds(options.seed, "fresh", 0, options.episodes)
     scores = agent.training.collector.evaluate(agent.training.learner.policy, seeds)
+    agent.close()
     title = f"{agent.training.spec.id}: {options.episodes} fresh episodes after {agent.num_timesteps:,} steps"
     Console().print(_score_table(scores, title))
     if options.json is not None:
         numbers = {"return": scores.returns.tolist(), **{name: v.tolist() for name, v in scores.metrics.items()}}
-        options.json.write_text(json.dumps(numbers), encoding="utf-8")
-    agent.close()
+        try:
+            options.json.write_text(json.dumps(numbers), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"Cannot write {options.json}: {error}") from None
     return 0
 
 
@@ -203,19 +207,24 @@ def _run(training: Training, folder: RunFolder, console: Console) -> int:
     try:
         end = run_training(training, folder, console=console)
     except UserError:
-        console.print(f"The run stopped. Go on from its last checkpoint with: top-erl resume {folder.path}")
+        console.out(f"The run stopped. Go on from its last checkpoint with: top-erl resume {_shell(folder.path)}")
         raise
     finally:
         training.close()
     if not end.finished:
-        console.print(f"Stopped after iteration {training.progress.iteration} and saved. Go on with:", highlight=False)
-        console.print(f"  top-erl resume {folder.path}", highlight=False)
+        console.out(f"Stopped after iteration {training.progress.iteration} and saved. Go on with:", highlight=False)
+        console.out(f"  top-erl resume {_shell(folder.path)}", highlight=False)
         return 130
     if plotting_available():
         plot_runs([folder.path], folder.path / "curves.png")
-        console.print(f"Learning curves: {folder.path / 'curves.png'}", highlight=False)
-    console.print(f"Try it on fresh contexts: top-erl evaluate {folder.path}", highlight=False)
+        console.out(f"Learning curves: {folder.path / 'curves.png'}", highlight=False)
+    console.out(f"Try it on fresh contexts: top-erl evaluate {_shell(folder.path)}", highlight=False)
     return 0
+
+
+def _shell(path: Path) -> str:
+    """A path as it is typed in a shell."""
+    return shlex.quote(str(path))
 
 
 def _score_table(scores: Scores, title: str) -> Table:

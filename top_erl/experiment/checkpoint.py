@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -116,20 +116,26 @@ def _read_meta(path: Path) -> dict[str, Any]:
         meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
         version = meta["format"]
         if version == FORMAT:
-            Progress(**meta["progress"])
-            missing = [name for name in _FILES if name not in meta["files"]]
-            if not missing and isinstance(meta["belongs_to"], dict):
-                return dict(meta)
-    except FileNotFoundError:
+            return {
+                "progress": {field.name: _number(meta["progress"][field.name]) for field in fields(Progress)},
+                "belongs_to": dict(meta["belongs_to"]),
+                "files": {name: dict(meta["files"][name]) for name in _FILES},
+            }
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"There is no checkpoint at {path}.") from None
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"The checkpoint {path} is damaged (meta.json cannot be read); use an earlier one.") from None
-    if version != FORMAT:
-        raise UserError(
-            f"The checkpoint {path} has format {version}, this version of top_erl reads format {FORMAT}: "
-            "use the version that wrote it, or train anew."
-        )
-    raise UserError(f"The checkpoint {path} is damaged (meta.json is incomplete); use an earlier one.")
+    raise UserError(
+        f"The checkpoint {path} has format {version}, this version of top_erl reads format {FORMAT}: "
+        "use the version that wrote it, or train anew."
+    )
+
+
+def _number(value: Any) -> int | float:
+    """A counter as it was written; anything else is an error."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is not a number")
+    return value
 
 
 def _check_belonging(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -141,9 +147,9 @@ def _check_belonging(path: Path, found: dict[str, Any], wanted: dict[str, Any]) 
 def _check_file(path: Path, expected: dict[str, Any]) -> None:
     """Compare size and hash with what was written."""
     size = path.stat().st_size if path.exists() else 0
-    if size != expected["bytes"]:
+    if size != expected.get("bytes"):
         raise UserError(
-            f"The checkpoint {path.parent} is cut short ({path.name}: {size} of {expected['bytes']} bytes); "
+            f"The checkpoint {path.parent} is cut short ({path.name}: {size} of {expected.get('bytes')} bytes); "
             "use an earlier one."
         )
     if _digest(path) != expected:

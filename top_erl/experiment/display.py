@@ -48,7 +48,7 @@ class Display:
         if "evaluation_return" in row:
             self._last_evaluation = _evaluation_text(row)
             steps, seconds = int(row["env_steps"]), int(row["wall_time"])
-            self.console.print(
+            self.console.out(  # never wrapped, so that a log has one line per evaluation
                 f"iteration {int(row['iteration']):>5}/{self.total}  {steps:>9,} steps  "
                 f"{seconds // 60:>3}:{seconds % 60:02d}  {self._last_evaluation}  {_learning_text(row)}",
                 highlight=False,

@@ -44,7 +44,8 @@ def choose_hardware(config: RunConfig, task: Task) -> Hardware:
     workers = wanted.workers
     if workers < 0:
         worth_it = cores > 1 and playing_seconds(task, episodes) > _WORTH_A_WORKER
-        workers = min(cores, episodes) if worth_it else 0
+        spare = cores - max(1, wanted.threads) if config.algorithm.collect.overlap else cores
+        workers = max(1, min(spare, episodes)) if worth_it else 0
     busy = workers if config.algorithm.collect.overlap else 0
     threads = wanted.threads or max(1, cores - busy)
     return Hardware(threads, workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.util
 import math
@@ -15,7 +16,7 @@ from typing import Any
 
 from top_erl.algorithms import IterationStats
 from top_erl.algorithms.stats import CriticStats, PolicyStats
-from top_erl.errors import RunStopped, missing_extra
+from top_erl.errors import RunStopped, UserError, missing_extra
 from top_erl.experiment.checkpoint import Progress
 from top_erl.experiment.config import LogConfig
 from top_erl.rollout import Scores
@@ -91,12 +92,15 @@ class CsvSink(Sink):
         self.path, self.columns = path, columns
         kept = [row for row in read_metrics(path) if row["iteration"] <= keep_until] if path.exists() else []
         temporary = path.with_name(f".{path.name}.writing")
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows([_cell(row.get(column)) for column in columns] for row in kept)
-        os.replace(temporary, path)
-        self._file = path.open("a", newline="", encoding="utf-8")
+        try:
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(columns)
+                writer.writerows([_cell(row.get(column)) for column in columns] for row in kept)
+            os.replace(temporary, path)
+            self._file = path.open("a", newline="", encoding="utf-8")
+        except OSError as error:
+            raise self._cannot_write(error) from error
 
     def write(self, row: Row) -> None:
         """Append a line."""
@@ -104,11 +108,15 @@ class CsvSink(Sink):
             csv.writer(self._file).writerow([_cell(row.get(column)) for column in self.columns])
             self._file.flush()
         except OSError as error:
-            raise RunStopped(f"Could not write {self.path}: {error}. Free some space, then resume the run.") from error
+            raise self._cannot_write(error) from error
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what could not be written has been complained about already."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _cannot_write(self, error: OSError) -> RunStopped:
+        return RunStopped(f"Could not write {self.path}: {error}. Free some space, then resume the run.")
 
 
 class TensorBoardSink(Sink):
@@ -179,13 +187,18 @@ def make_sinks(
 
 def read_metrics(path: Path) -> list[Row]:
     """Read a `metrics.csv`; numbers that were not measured are missing from a row. A torn last line is ignored."""
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = list(csv.reader(file))
-    if not lines:
-        return []
-    header = lines[0]
-    rows = [dict(zip(header, line, strict=True)) for line in lines[1:] if len(line) == len(header)]
-    return [{name: float(cell) for name, cell in row.items() if cell} for row in rows]
+    text = path.read_text(encoding="utf-8", errors="replace")
+    header, *lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
+    rows: list[Row] = []
+    for line in lines:
+        try:
+            row = {name: float(cell) for name, cell in zip(header, line, strict=True) if cell}
+        except ValueError:
+            row = {}
+        if not {"iteration", "env_steps"} <= row.keys():
+            raise UserError(f"{path} is damaged in line {len(rows) + 2}: mend that line or delete the file.")
+        rows.append(row)
+    return rows
 
 
 def _cell(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import types
 import typing
 from pathlib import Path
@@ -34,8 +35,14 @@ def from_dict(kind: type[T], data: Any, where: str = "") -> T:
 
 
 def write_yaml(path: Path, data: dict[str, Any]) -> None:
-    """Write plain data as YAML."""
-    path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    """Write plain data as YAML; a file that exists is replaced as a whole or, on a full disk, not at all."""
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        temporary.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def read_yaml(path: Path) -> Any:

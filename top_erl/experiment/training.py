@@ -100,15 +100,27 @@ class Training:
         """Take over a checkpoint's state; everything random follows from the counters."""
         try:
             self.learner.load_state_dict(checkpoint.state)
+            if checkpoint.replay:
+                self._restore_replay(checkpoint.replay)
+        except UserError:
+            raise
         except (RuntimeError, KeyError, ValueError) as error:
             raise UserError(
                 "The checkpoint does not fit this configuration (network sizes differ): use the config.yaml it was "
                 f"saved with. {str(error).splitlines()[-1].strip()}"
             ) from None
-        if checkpoint.replay:
-            self.learner.replay.load_state_dict(checkpoint.replay)
         self.progress = checkpoint.progress
         self.collector.episodes_collected = checkpoint.progress.episodes
+
+    def _restore_replay(self, state: dict[str, torch.Tensor]) -> None:
+        """Take over a saved replay if its episodes look like the ones this run stores."""
+        held = len(state["steps"])
+        same_stride = not held or state["steps"].shape[1] == self.collector.stored_horizon
+        same_anchor = not held or bool(state["gaussians"].numel()) == self.collector.keep_behaviour
+        if not (same_stride and same_anchor):
+            option = "trust_region.anchor" if same_stride else "collect.stride"
+            raise UserError(f"The saved replay was made with another {option}: use the config.yaml it was saved with.")
+        self.learner.replay.load_state_dict(state)
 
     def close(self) -> None:
         """Release the task and the workers."""

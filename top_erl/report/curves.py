@@ -53,6 +53,9 @@ def plot_runs(folders: Sequence[Path], output: Path) -> None:
     panels = [
         panel for panel in _PANELS if any(panel[0] in row for group in groups for run in group.runs for row in run)
     ]
+    if not panels:
+        wanted = " or ".join(name for name, _ in _PANELS)
+        raise UserError(f"There is nothing to draw: no run has measured {wanted} yet.")
     style = {
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -84,8 +87,10 @@ def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
         if not rows:
             raise UserError(f"{folder} has no numbers yet (metrics.csv is missing or empty).")
         config = read_yaml(folder / "config.yaml")
+        if not isinstance(config, dict) or not {"method", "task"} <= config.keys():
+            raise UserError(f"{folder / 'config.yaml'} does not say which method and task the run is of.")
         key = json.dumps({name: value for name, value in config.items() if name != "seed"}, sort_keys=True)
-        label = f"{config['method']} · {config['task'].rpartition('/')[2]}"
+        label = f"{config['method']} · {str(config['task']).rpartition('/')[2]}"
         groups.setdefault(key, RunGroup(label, [])).runs.append(rows)
     return [RunGroup(f"{group.label} ({_seeds(len(group.runs))})", group.runs) for group in groups.values()]
 

@@ -96,11 +96,13 @@ class WorkerPool(Player):
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         """Start one episode per seed, or fetch the starts if these seeds were announced."""
-        if self._announced != tuple(seeds):
-            self._forget_announced()
+        if self._busy:
+            self.outcomes()  # an update failed before it asked for them
+        announced, self._announced = self._announced, ()
+        if announced != tuple(seeds):
+            self._receive_all(self._shares(len(announced)), EpisodeStarts)  # not wanted any more
             self._send_begin(seeds)
-        self._announced = ()
-        parts = [self._receive(worker, EpisodeStarts) for worker in range(self._shares(len(seeds)))]
+        parts = self._receive_all(self._shares(len(seeds)), EpisodeStarts)
         return EpisodeStarts(
             np.concatenate([part.observation for part in parts]),
             np.concatenate([part.position for part in parts]),
@@ -118,8 +120,10 @@ class WorkerPool(Player):
 
     def outcomes(self) -> EpisodeOutcomes:
         """Wait for all workers."""
-        parts = [self._receive(worker, EpisodeOutcomes) for worker in range(self._busy)]
-        self._busy = 0
+        busy, self._busy = self._busy, 0
+        if not busy:
+            raise RuntimeError("outcomes() without play()")
+        parts = self._receive_all(busy, EpisodeOutcomes)
         return EpisodeOutcomes(
             np.concatenate([part.observation for part in parts]),
             np.concatenate([part.reward for part in parts]),
@@ -145,28 +149,28 @@ class WorkerPool(Player):
         for worker, share in enumerate(np.array_split(np.asarray(seeds), self._shares(len(seeds)))):
             self._send(worker, ("begin", share.tolist()))
 
-    def _forget_announced(self) -> None:
-        """Throw away starts that were announced and are not wanted any more."""
-        for worker in range(self._shares(len(self._announced))):
-            self._receive(worker, EpisodeStarts)
-
     def _send(self, worker: int, message: tuple[str, object]) -> None:
         try:
             self._pipes[worker].send(message)
         except (BrokenPipeError, ConnectionResetError):
             raise self._died(worker) from None
 
-    def _receive(self, worker: int, kind: type[_Reply]) -> _Reply:
+    def _receive_all(self, count: int, kind: type[_Reply]) -> list[_Reply]:
+        """Hear the first `count` workers out, then raise the first failure: no answer is left for the next call."""
+        replies = [self._receive(worker) for worker in range(count)]
+        good: list[_Reply] = []
+        for worker, reply in enumerate(replies):
+            if isinstance(reply, WorkerFailure):
+                raise RunStopped(reply.sentence) if reply.sentence else WorkerError(reply.traceback)
+            assert isinstance(reply, kind), f"worker {worker} answered out of order: {type(reply).__name__}"
+            good.append(reply)
+        return good
+
+    def _receive(self, worker: int) -> object:
         try:
-            reply = self._pipes[worker].recv()
+            return self._pipes[worker].recv()
         except (EOFError, ConnectionResetError):
             raise self._died(worker) from None
-        if isinstance(reply, WorkerFailure):
-            if reply.sentence:
-                raise RunStopped(reply.sentence)
-            raise WorkerError(reply.traceback)
-        assert isinstance(reply, kind), f"worker {worker} answered out of order: {type(reply).__name__}"
-        return reply
 
     def _died(self, worker: int) -> RunStopped:
         self._processes[worker].join(timeout=1.0)

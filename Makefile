@@ -1,0 +1,42 @@
+# One-word targets. Everything runs in .venv, which the targets make when it is missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: train test lint format types bench clean
+
+train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults
+	$(BIN)/top-erl train
+
+test: $(VENV)/.installed-dev  ## install what tests need, then run them
+	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python tests/coverage_floor.py
+
+lint: $(VENV)/.installed-dev  ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed-dev  ## mend formatting
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.installed-dev  ## strict types on the package
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev  ## speed, against a plain reference and the machine's own limit
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* build *.egg-info
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-run: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[log,report]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	touch $@ $(VENV)/.installed-run

@@ -1,0 +1,266 @@
+"""Players: this process and worker processes play the same episodes, and a worker's trouble is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.rollout.toy_tasks import SPEC, ToyTask
+from top_erl.errors import RunStopped
+from top_erl.rollout import LocalPlayer, Player, WorkerError, WorkerPool
+from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, make_task, register_task
+from top_erl.tasks.contract import Array
+
+REACHER = "top_erl/ViaPointReacher-v0"
+TOYS = "tests.rollout.toy_tasks"
+ROOT = Path(__file__).parents[2]
+
+MakePool = Callable[[str, int], WorkerPool]
+
+
+@pytest.fixture
+def pool() -> Iterator[MakePool]:
+    """Make pools that are closed after the test."""
+    made: list[WorkerPool] = []
+
+    def make(task_id: str, workers: int) -> WorkerPool:
+        made.append(WorkerPool(task_id, workers))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def _still(starts: EpisodeStarts, horizon: int = SPEC.horizon) -> Array:
+    """References that stay where the episodes start, plus a little that differs between episodes."""
+    here = np.concatenate((starts.position, np.zeros_like(starts.velocity)), axis=1)
+    return np.repeat(here[:, None], horizon, axis=1) + np.linspace(0, 0.3, len(here))[:, None, None]
+
+
+def _play(player: Player, seeds: list[int], horizon: int, next_seeds: list[int] | None = None) -> EpisodeOutcomes:
+    player.play(_still(player.begin(seeds), horizon), next_seeds or [])
+    return player.outcomes()
+
+
+def _assert_same(found: EpisodeOutcomes, expected: EpisodeOutcomes) -> None:
+    np.testing.assert_array_equal(found.observation, expected.observation)
+    np.testing.assert_array_equal(found.reward, expected.reward)
+    assert found.metrics.keys() == expected.metrics.keys()
+    for name, values in expected.metrics.items():
+        np.testing.assert_array_equal(found.metrics[name], values)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_workers_play_the_same_episodes(pool: MakePool, workers: int) -> None:
+    local, remote = LocalPlayer(make_task(REACHER)), pool(REACHER, workers)
+    for count in (7, 1, 2, 4):  # uneven shares, and fewer episodes than workers
+        seeds = list(range(100, 100 + count))
+        here, there = local.begin(seeds), remote.begin(seeds)
+        for name in ("observation", "position", "velocity"):
+            np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+        for player in (local, remote):
+            player.play(_still(here, 50))
+        _assert_same(remote.outcomes(), local.outcomes())
+    local.close()
+
+
+def test_announced_seeds_are_used(pool: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    local, remote = LocalPlayer(ToyTask()), pool(f"{TOYS}:ToyTask", 2)
+    _assert_same(_play(remote, [1, 2, 3], 6, [4, 5, 6]), _play(local, [1, 2, 3], 6, [4, 5, 6]))
+    sent: list[object] = []
+    monkeypatch.setattr(remote, "_send_begin", sent.append)
+    starts = remote.begin([4, 5, 6])
+    assert not sent  # the workers had begun already
+    np.testing.assert_array_equal(starts.observation, local.begin([4, 5, 6]).observation)
+
+
+def test_announced_seeds_are_forgotten_when_others_come_first(pool: MakePool) -> None:
+    local, remote = LocalPlayer(ToyTask()), pool(f"{TOYS}:ToyTask", 3)
+    _play(remote, [1, 2, 3], 6, [4, 5, 6])
+    for seeds in ([70, 71, 72, 73, 74], [80], [4, 5, 6]):  # an evaluation in two chunks, then the announced ones
+        _assert_same(_play(remote, seeds, 6), _play(local, seeds, 6))
+
+
+def test_announced_while_the_next_batch_has_another_size(pool: MakePool) -> None:
+    local, remote = LocalPlayer(ToyTask()), pool(f"{TOYS}:ToyTask", 3)
+    _play(remote, [1], 6, [2, 3, 4, 5])
+    _assert_same(_play(remote, [2], 6), _play(local, [2], 6))
+    _assert_same(_play(remote, [2, 3, 4, 5], 6), _play(local, [2, 3, 4, 5], 6))
+
+
+@pytest.mark.parametrize("make", [lambda: LocalPlayer(ToyTask()), lambda: WorkerPool(f"{TOYS}:ToyTask", 1)])
+def test_outcomes_need_play(make: Callable[[], Player]) -> None:
+    player = make()
+    player.begin([1])
+    with pytest.raises(RuntimeError, match="without play"):
+        player.outcomes()
+    player.close()
+
+
+@pytest.mark.parametrize(
+    ("seeds", "reason", "line"),
+    [([1, 13], "ZeroDivisionError: the motor fell off", "in begin"), ([31, 1], "'the tool is lost'", "in play")],
+    ids=["begin", "play"],
+)
+def test_a_tasks_exception_comes_back_with_its_traceback(
+    pool: MakePool, seeds: list[int], reason: str, line: str
+) -> None:
+    player = pool(f"{TOYS}:FailsAtSeed13", 2)
+    with pytest.raises(WorkerError) as caught:
+        _play(player, seeds, 6)
+    assert reason in str(caught.value).splitlines()[0]
+    assert line in caught.value.traceback
+    assert "toy_tasks.py" in caught.value.traceback
+
+
+@pytest.mark.parametrize("bad", [[13, 2, 3], [31, 2, 3], [1, 2, 13]])
+def test_a_pool_is_of_use_after_an_exception(pool: MakePool, bad: list[int]) -> None:
+    """Answers that nobody fetched must not be taken for those of the next episodes."""
+    local, remote = LocalPlayer(ToyTask()), pool(f"{TOYS}:FailsAtSeed13", 3)
+    with pytest.raises(WorkerError):
+        _play(remote, bad, 6, [7, 8])
+    for seeds in ([7, 8], [4, 5, 6]):
+        _assert_same(_play(remote, seeds, 6), _play(local, seeds, 6))
+
+
+def test_a_pool_is_of_use_after_an_update_failed(pool: MakePool) -> None:
+    """Episodes were being played, and the next announced, when the caller gave up."""
+    local, remote = LocalPlayer(ToyTask()), pool(f"{TOYS}:ToyTask", 2)
+    remote.play(_still(remote.begin([1, 2])), [3, 4])
+    _assert_same(_play(remote, [5, 6, 7], 6), _play(local, [5, 6, 7], 6))
+
+
+def test_a_failure_in_announced_episodes_is_told(pool: MakePool) -> None:
+    player = pool(f"{TOYS}:FailsAtSeed13", 2)
+    _play(player, [1, 2], 6, [13, 3])
+    with pytest.raises(WorkerError, match="the motor fell off"):
+        player.begin([13, 3])
+
+
+def test_a_sentence_for_the_user_comes_back_as_it_is(pool: MakePool) -> None:
+    with pytest.raises(RunStopped, match=r"^Plug in the robot\.$") as caught:
+        pool(f"{TOYS}:Complains", 2).begin([1, 2])
+    assert not isinstance(caught.value, WorkerError)
+
+
+@pytest.mark.parametrize("seeds", [[1, 13], [1, 31]], ids=["begin", "play"])
+def test_a_killed_worker_is_told_with_its_exit_code(pool: MakePool, seeds: list[int]) -> None:
+    with pytest.raises(RunStopped, match=r"Worker process 1 died \(exit code -9.*--hardware\.workers"):
+        _play(pool(f"{TOYS}:Dies", 2), seeds, 6)
+
+
+def test_a_worker_killed_between_two_messages(pool: MakePool) -> None:
+    player = pool(f"{TOYS}:ToyTask", 1)
+    starts = player.begin([1])
+    process = player._processes[0]
+    process.kill()
+    process.join()
+    with pytest.raises(RunStopped, match="exit code -9"):
+        player.play(_still(starts))
+
+
+def test_an_unknown_task_is_told_by_the_worker(pool: MakePool) -> None:
+    with pytest.raises(RunStopped, match="Unknown task 'nothing'"):
+        pool("nothing", 1).begin([1])
+
+
+def test_workers_are_small_and_leave_interrupts_to_the_parent(
+    pool: MakePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    player = pool(f"{TOYS}:Introspective", 2)
+    metrics = _play(player, [1, 2], 6).metrics
+    assert metrics["torch"].tolist() == [0, 0]
+    assert metrics["interrupts_ignored"].tolist() == [1, 1]
+    assert metrics["threads"].tolist() == [1, 1]
+    assert len({os.getpid(), *metrics["pid"].tolist()}) == 3
+    assert (os.environ["OMP_NUM_THREADS"], os.environ.get("MKL_NUM_THREADS")) == ("7", None)
+    for pid in metrics["pid"]:
+        os.kill(int(pid), signal.SIGINT)
+    _play(player, [3, 4], 6)
+
+
+def test_a_task_registered_at_run_time_works_in_workers(pool: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("top_erl.tasks.registry._FACTORIES", {})
+    register_task("lab/Class-v0", ToyTask)
+    register_task("lab/Path-v0", f"{TOYS}:ToyTask")
+    expected = _play(LocalPlayer(ToyTask()), [1, 2], 6)
+    for name in ("lab/Class-v0", "lab/Path-v0"):
+        _assert_same(_play(pool(name, 2), [1, 2], 6), expected)
+
+
+def test_closing_ends_the_workers(pool: MakePool) -> None:
+    player = pool(f"{TOYS}:ToyTask", 2)
+    player.begin([1, 2])
+    processes = list(player._processes)
+    player.close()
+    player.close()  # twice does no harm
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_closing_ends_a_worker_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    player = WorkerPool(f"{TOYS}:ToyTask", 1)
+    player.begin([1])
+    process = player._processes[0]
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(process, "join", lambda timeout=None, join=process.join: join(timeout and 0.1))
+    monkeypatch.setattr(process, "terminate", process.kill)  # a stopped process takes no other signal
+    player.close()
+    assert process.exitcode == -9
+
+
+def test_local_player_closes_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, closed = ToyTask(), []
+    monkeypatch.setattr(task, "close", lambda: closed.append(True))
+    LocalPlayer(task).close()
+    assert closed
+
+
+def test_workers_go_when_the_parent_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import time
+            from top_erl.rollout import WorkerPool
+            if __name__ == "__main__":
+                pool = WorkerPool("{TOYS}:ToyTask", 2)
+                pool.begin([1, 2])
+                print(*(process.pid for process in pool._processes), flush=True)
+                time.sleep(60)
+            """
+        )
+    )
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": "."}
+    )
+    assert parent.stdout is not None
+    children = [int(word) for word in parent.stdout.readline().split()]
+    parent.stdout.close()
+    assert len(children) == 2
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while any(_alive(pid) for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(_alive(pid) for pid in children)
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not fetched by its parent does not count."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
