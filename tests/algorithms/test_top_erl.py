@@ -16,7 +16,8 @@ from top_erl.tasks.via_point_reacher import ViaPointReacher
 from .naive import CriticResult, NaiveTopErl, PolicyResult
 from .tiny import TinyTask, batch_of, disturb, gradients, tiny_config, tiny_learner, to_double, weights
 
-EXACT = {"rtol": 1e-8, "atol": 1e-9}
+EXACT = {"rtol": 1e-10, "atol": 1e-11}
+SEEDS = (0, 1)
 
 # Every option at least once with every target, and the pairs that could disturb each other.
 CASES: dict[str, dict[str, Any]] = {
@@ -142,7 +143,7 @@ def _compare_policy(learner: TopErlLearner, bound: float | None, seed: int, tole
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_critic_step_equals_the_naive_one(case: dict[str, Any]) -> None:
     learner, bound = _prepared(case)
-    for seed in range(3):  # other lengths and offsets each time; the networks move on as well
+    for seed in SEEDS:  # other lengths and offsets each time; the networks move on as well
         _compare_critic(learner, bound, seed, EXACT)
 
 
@@ -150,7 +151,7 @@ def test_critic_step_equals_the_naive_one(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_policy_step_equals_the_naive_one(case: dict[str, Any]) -> None:
     learner, bound = _prepared(case)
-    for seed in range(3):
+    for seed in SEEDS:
         _compare_policy(learner, bound, seed, EXACT)
 
 
@@ -163,7 +164,7 @@ def test_cases_have_active_bounds_and_padding() -> None:
     assert float(stats.covariance_projected) == 1.0
     assert float(stats.entropy) < 10.0  # so that the bound of the entropy cases acts
     naive = NaiveTopErl(learner)
-    cuts = [naive.cut(12, _generator(seed)) for seed in range(3)]
+    cuts = [naive.cut(12, _generator(seed)) for seed in SEEDS]
     assert any((12 - offset) % length for length, offset in cuts)  # a padded segment
     assert len({length for length, _ in cuts}) > 1
 
@@ -180,7 +181,7 @@ def test_single_precision_on_the_reacher(target: str) -> None:
     learner = tiny_learner(config, task=ViaPointReacher(), relative_goal=True, num_basis=3)
     learner.prefill()
     disturb(learner)
-    tolerance = {"rtol": 1e-4, "atol": 1e-4}
+    tolerance = {"rtol": 1e-5, "atol": 1e-5}
     _compare_critic(learner, None, 0, tolerance)
     _compare_policy(learner, None, 1, tolerance)
 
@@ -215,15 +216,6 @@ def test_updates_follow_the_naive_gradients() -> None:
             clear = gradient.abs() > 1e-6
             torch.testing.assert_close(moved[clear], expected[clear], rtol=1e-4, atol=1e-9)
             assert not moved[gradient == 0.0].any()
-
-
-@pytest.mark.usefixtures("_float64")
-def test_padded_actions_do_not_matter() -> None:
-    """Padding repeats the last action; whatever stands there, neither loss nor gradient may see it."""
-    learner, _ = _prepared({"segments": {"kind": "fixed_length", "fraction": 0.5}})
-    naive = NaiveTopErl(learner)
-    seed = next(s for s in range(50) if naive.cut(12, _generator(s))[1] not in (0,))
-    _compare_critic(learner, None, seed, EXACT)
 
 
 def test_tiny_task_is_what_the_comparisons_think() -> None:

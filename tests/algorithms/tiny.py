@@ -57,7 +57,7 @@ def tiny_config(**sections: dict[str, Any]) -> TopErlConfig:
     base = TopErlConfig(
         collect=CollectConfig(episodes=2, prefill=4, capacity=64),
         policy=PolicyConfig(hidden=(8,)),
-        critic=CriticConfig(width=8, heads=2, layers=1, max_positions=16),
+        critic=CriticConfig(width=8, heads=2, layers=2, max_positions=16),
         segments=SegmentsConfig(),
         trust_region=TrustRegionConfig(),
         learn=LearnConfig(batch_size=3, critic_steps=3, policy_steps=2),

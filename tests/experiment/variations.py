@@ -1,10 +1,33 @@
-"""A configuration with one part changed."""
+"""A configuration with one part changed, and the options of a small run on the command line."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from top_erl.experiment.config import RunConfig
+
+SMALL = [
+    "--task=tests.rollout.toy_tasks:ToyTask",
+    "--policy.hidden=8",
+    "--critic.width=8",
+    "--critic.heads=2",
+    "--critic.layers=1",
+    "--segments.count=2",
+    "--collect.episodes=3",
+    "--collect.prefill=4",
+    "--collect.capacity=20",
+    "--collect.stride=2",
+    "--learn.batch-size=4",
+    "--learn.critic-steps=2",
+    "--learn.policy-steps=2",
+    "--evaluation.interval=7",
+    "--evaluation.episodes=3",
+    "--checkpoint.interval=3",
+    "--log.no-tensorboard",
+    "--hardware.threads=1",
+    "--hardware.workers=0",
+]
+"""Options of a run that takes a second."""
 
 
 def with_collect(config: RunConfig, **changes: object) -> RunConfig:

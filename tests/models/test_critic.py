@@ -141,6 +141,31 @@ def test_value_output_is_the_value_of_the_state_alone(positions: str) -> None:
     torch.testing.assert_close(critic.state_value(state, starts), critic(state, actions, starts)[..., 0])
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("layer_norm", [True, False], ids=["norm", "no norm"])
+@torch.no_grad()
+def test_value_of_a_sequence_is_one_output_of_all(layers: int, layer_norm: bool) -> None:
+    critic = _critic(layers=layers, layer_norm=layer_norm)
+    state, actions, starts = _inputs()
+    values = critic(state, actions, starts)
+    for count in ([1, 2, 3], [LENGTH, 4, 1], [LENGTH] * 3):
+        chosen = critic.sequence_value(state, actions, starts, torch.tensor(count))
+        assert chosen.shape == (3, 3)
+        for k, index in enumerate(count):
+            torch.testing.assert_close(chosen[:, k], values[:, k, index], rtol=1e-10, atol=1e-10)
+
+
+@torch.no_grad()
+def test_value_of_a_sequence_does_not_see_what_follows() -> None:
+    critic = _critic()
+    state, actions, starts = _inputs()
+    count = torch.tensor([2, 4, 5])
+    before = critic.sequence_value(state, actions, starts, count)
+    for k, first in enumerate(count.tolist()):
+        actions[:, k, first:] = 1e3
+    assert torch.equal(critic.sequence_value(state, actions, starts, count), before)
+
+
 @torch.no_grad()
 def test_absolute_positions_count_from_the_start_of_the_episode() -> None:
     state, actions, starts = _inputs()
@@ -288,10 +313,13 @@ def test_ensemble_stacks_independent_members() -> None:
     ensemble = CriticEnsemble(CriticConfig(**SMALL), STATE, ACTION, count=3).double()  # type: ignore[arg-type]
     state, actions, starts = _inputs()
     values, alone = ensemble(state, actions, starts), ensemble.state_value(state, starts)
+    count = torch.tensor([1, 6, 3])
+    sequence = ensemble.sequence_value(state, actions, starts, count)
     assert values.shape == (3, 3, 3, LENGTH + 1)
     for index, member in enumerate(ensemble.members):
         assert torch.equal(values[index], member(state, actions, starts))
         assert torch.equal(alone[index], member.state_value(state, starts))
+        assert torch.equal(sequence[index], member.sequence_value(state, actions, starts, count))
     assert not torch.allclose(values[0], values[1], atol=1e-4)
     assert not torch.allclose(values[1], values[2], atol=1e-4)
 

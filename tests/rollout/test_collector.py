@@ -190,9 +190,7 @@ def test_evaluation_plays_the_mean_in_chunks(policy: GaussianPolicy) -> None:
 @pytest.mark.parametrize(
     ("task", "what", "step"), [(NanReward, "reward", 4), (NanObservation, "observation", 2)], ids=["reward", "obs"]
 )
-def test_refuses_nan_and_infinity(
-    policy: GaussianPolicy, task: Callable[[], Task], what: str, step: int
-) -> None:
+def test_refuses_nan_and_infinity(policy: GaussianPolicy, task: Callable[[], Task], what: str, step: int) -> None:
     player = Spy(task())
     collector = EpisodeCollector(player, player.task.spec, PRIMITIVE, seed=0)
     collector.start(policy, 2)

@@ -174,9 +174,7 @@ def test_an_unknown_task_is_told_by_the_worker(pool: MakePool) -> None:
         pool("nothing", 1).begin([1])
 
 
-def test_workers_are_small_and_leave_interrupts_to_the_parent(
-    pool: MakePool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_are_small_and_leave_interrupts_to_the_parent(pool: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     player = pool(f"{TOYS}:Introspective", 2)
@@ -243,9 +241,8 @@ def test_workers_go_when_the_parent_is_killed(tmp_path: Path) -> None:
             """
         )
     )
-    parent = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": "."}
-    )
+    environment = {**os.environ, "PYTHONPATH": "."}
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
     assert parent.stdout is not None
     children = [int(word) for word in parent.stdout.readline().split()]
     parent.stdout.close()

@@ -24,12 +24,13 @@ from top_erl.algorithms.optim import adam, adam_w, optimizer_tensors, restore_op
 from top_erl.algorithms.segments import Segments
 from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
+from top_erl.errors import RunStopped
 from top_erl.models import CriticEnsemble, GaussianPolicy
 from top_erl.models.tools import frozen, frozen_copy, move_towards, seeded
 from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Scores
 from top_erl.seeding import derive, torch_generator
-from top_erl.trust_region import FactorizationError, Gaussian, Projected, kl_divergence
+from top_erl.trust_region import Gaussian, Projected, kl_divergence
 
 _Q_TARGET_TOKENS = 200_000  # tokens per pass when bootstrapping with Q at every index; bounds memory
 
@@ -84,7 +85,7 @@ class TopErlLearner:
         while (missing := self.config.collect.prefill - self.replay.total_added) > 0:
             self.collector.start(self.policy, min(missing, 16))
             self.replay.add(self.collector.finish()[0])
-        if self.config.learn.standardize:
+        if self.config.learn.standardize and not self.policy.standardize.fitted:  # a loaded policy keeps its own
             episodes = self.replay.gather(torch.arange(len(self.replay)))
             for policy in (self.policy, self.anchor):
                 policy.standardize.fit(episodes.state)
@@ -128,16 +129,19 @@ class TopErlLearner:
         """Do gradient steps on fresh batches; afterwards make sure that no loss is NaN or exploded."""
         drawn: list[Tensor] = []
         stats: list[Stats] = []
-        for number in range(1, count + 1):
+        failure: RunStopped | None = None
+        while len(drawn) < count and failure is None:
             drawn.append(self.replay.draw(self.config.learn.batch_size, generator))
             try:
                 stats.append(step(self.replay.gather(drawn[-1])))
-            except FactorizationError as error:
-                raise Diverged(kind, number, str(error), self.replay.gather(drawn[-1])) from error
+            except RunStopped as error:  # a mean or covariance that cannot be used
+                failure = error
         losses = torch.stack([s.loss for s in stats]).tolist() if stats else []  # the only wait for the device
         for number, loss in enumerate(losses, start=1):
             if not abs(loss) < Diverged.LIMIT:
                 raise Diverged(kind, number, f"its loss is {loss:.3g}", self.replay.gather(drawn[number - 1]))
+        if failure is not None:
+            raise Diverged(kind, len(drawn), str(failure), self.replay.gather(drawn[-1])) from failure
         return stats
 
     # ------------------------------------------------------------------ the critic (Sec. 4.2 and 4.3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,8 @@ def plot_runs(folders: Sequence[Path], output: Path) -> None:
             figure.savefig(output, dpi=150)
         except (OSError, ValueError) as error:
             raise UserError(f"Cannot write {output}: {error}") from None
-        plt.close(figure)
+        finally:
+            plt.close(figure)
 
 
 def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
@@ -96,8 +98,8 @@ def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
 
 
 def curve(run: Sequence[Row], column: str) -> tuple[Array, Array]:
-    """Environment steps and values of a column, where it was measured."""
-    points = [(row["env_steps"], row[column]) for row in run if column in row]
+    """Environment steps and values of a column, where it was measured and finite."""
+    points = [(row["env_steps"], row[column]) for row in run if math.isfinite(row.get(column, math.nan))]
     steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
     return steps, values
 

@@ -1,0 +1,87 @@
+"""Timing and counting: interleaved medians, the machine's matmul rate, needed operations, peak memory."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.sizes import Size
+from top_erl.algorithms.segments import Segments
+
+
+def interleaved(functions: Sequence[Callable[[int], object]], rounds: int, warmup: int = 1) -> list[list[float]]:
+    """Call all functions in turn, `rounds` times, each with the round's number; seconds of every call."""
+    for number in range(warmup):
+        for function in functions:
+            function(number)
+    seconds: list[list[float]] = [[] for _ in functions]
+    for number in range(rounds):
+        for function, record in zip(functions, seconds, strict=True):
+            began = time.perf_counter()
+            function(number)
+            record.append(time.perf_counter() - began)
+    return seconds
+
+
+def matmul_rate(tokens: int, width: int, dtype: torch.dtype = torch.float32, seconds: float = 0.5) -> float:
+    """Floating-point operations per second of the critic's own matrix products, [tokens, E] by its four weights."""
+    shapes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
+    pairs = [(torch.randn(tokens, a, dtype=dtype), torch.randn(b, a, dtype=dtype)) for a, b in shapes]
+    operations = sum(2 * tokens * a * b for a, b in shapes)
+
+    def run() -> None:
+        for data, weight in pairs:
+            torch.nn.functional.linear(data, weight)
+
+    run()
+    times: list[float] = []
+    while sum(times) < seconds or len(times) < 5:
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return operations / statistics.median(times)
+
+
+def critic_operations(size: Size, segments: Segments) -> float:
+    """Floating-point operations a critic step cannot do without."""
+    count, length = len(segments.starts), segments.length
+    sequences = size.batch * count
+    online = 3 * _pass(size, sequences, length + 1, layers=size.layers)  # forward, and twice that backward
+    target = _pass(size, sequences, length + 1, layers=size.layers - 1) + _last_layer(size, sequences, length + 1)
+    values = size.batch * size.horizon * size.layers * 2 * 10 * size.width**2  # value, output and MLP of one token
+    return online + target + values
+
+
+def policy_operations(size: Size, segments: Segments) -> float:
+    """Floating-point operations a policy step cannot do without: forward, and gradients into the actions."""
+    return 2 * _pass(size, size.batch * len(segments.starts), segments.length + 1, layers=size.layers)
+
+
+def _pass(size: Size, sequences: int, tokens: int, layers: int) -> float:
+    """One forward pass through some layers: 12 E² weights a token and layer, and causal attention."""
+    linear = 2 * 12 * size.width**2 * tokens
+    attention = 2 * size.width * tokens * (tokens + 1)  # scores and mixing, half of them masked
+    return float(sequences * layers * (linear + attention))
+
+
+def _last_layer(size: Size, sequences: int, tokens: int) -> float:
+    """The last layer for one token: keys and values of all, query, output and MLP of one."""
+    return float(sequences * (2 * 2 * size.width**2 * tokens + 2 * 10 * size.width**2 + 4 * size.width * tokens))
+
+
+def peak_memory(function: Callable[[], object]) -> int:
+    """Bytes by which the process grows at most while the function runs (Linux)."""
+    status, clear = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    clear.write_text("5")  # reset the high-water mark
+    before = _status(status, "VmRSS")
+    function()
+    return _status(status, "VmHWM") - before
+
+
+def _status(path: Path, key: str) -> int:
+    line = next(line for line in path.read_text().splitlines() if line.startswith(key))
+    return int(line.split()[1]) * 1024

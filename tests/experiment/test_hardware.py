@@ -1,0 +1,101 @@
+"""Threads and workers for the machine at hand."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+
+import top_erl.experiment.hardware as module
+from tests.experiment.variations import with_collect
+from tests.rollout.toy_tasks import SlowTask, ToyTask
+from top_erl.experiment.config import HardwareConfig, RunConfig
+from top_erl.experiment.hardware import Hardware, available_cores, choose_hardware, make_player, playing_seconds
+from top_erl.rollout import LocalPlayer, WorkerPool
+
+
+def _choose(
+    monkeypatch: pytest.MonkeyPatch,
+    config: RunConfig,
+    *,
+    cores: int,
+    seconds: float,
+    episodes: int = 8,
+    overlap: bool = False,
+    **wanted: int,
+) -> Hardware:
+    monkeypatch.setattr(module, "available_cores", lambda: cores)
+    monkeypatch.setattr(module, "playing_seconds", lambda task, episodes: seconds)
+    config = with_collect(replace(config, hardware=HardwareConfig(**wanted)), episodes=episodes, overlap=overlap)
+    return choose_hardware(config, ToyTask())
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 64])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_cheap_episodes_are_played_here(
+    tiny: RunConfig, monkeypatch: pytest.MonkeyPatch, cores: int, overlap: bool
+) -> None:
+    assert _choose(monkeypatch, tiny, cores=cores, seconds=1e-3, overlap=overlap) == Hardware(cores, 0)
+
+
+@pytest.mark.parametrize(
+    ("cores", "episodes", "workers"), [(1, 8, 0), (2, 8, 2), (4, 8, 4), (4, 3, 3), (64, 8, 8), (2, 1, 1)]
+)
+def test_dear_episodes_are_played_by_workers(
+    tiny: RunConfig, monkeypatch: pytest.MonkeyPatch, cores: int, episodes: int, workers: int
+) -> None:
+    chosen = _choose(monkeypatch, tiny, cores=cores, seconds=1.0, episodes=episodes)
+    assert chosen == Hardware(cores, workers)  # nobody is busy while torch is
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 4, 16, 64])
+@pytest.mark.parametrize("episodes", [1, 2, 8])
+def test_busy_workers_and_threads_share_the_cores(
+    tiny: RunConfig, monkeypatch: pytest.MonkeyPatch, cores: int, episodes: int
+) -> None:
+    chosen = _choose(monkeypatch, tiny, cores=cores, seconds=1.0, episodes=episodes, overlap=True)
+    assert chosen.threads >= 1
+    assert chosen.threads + chosen.workers <= cores
+    assert chosen.workers == (0 if cores == 1 else min(cores - 1, episodes))
+
+
+def test_the_user_decides(tiny: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = _choose(monkeypatch, tiny, cores=2, seconds=1e-3, threads=3, workers=5)
+    assert both == Hardware(3, 5)
+    assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, threads=1) == Hardware(1, 4)
+    assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=True, threads=3) == Hardware(3, 1)
+    assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=True, threads=4) == Hardware(4, 1)
+    assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=True, workers=3) == Hardware(1, 3)
+    assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=True, workers=0) == Hardware(4, 0)
+
+
+def test_cores_are_those_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 5, 7}, raising=False)
+    assert available_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert available_cores() == 6
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert available_cores() == 1
+
+
+def test_playing_is_timed() -> None:
+    slow = playing_seconds(SlowTask(), 8)  # 0.02 s an episode
+    assert 0.16 <= slow < 2.0
+    assert playing_seconds(ToyTask(), 1) < slow
+
+
+def test_players() -> None:
+    task = ToyTask()
+    assert isinstance(make_player(task, "toy", 0), LocalPlayer)
+    pool = make_player(task, "tests.rollout.toy_tasks:ToyTask", 2)
+    assert isinstance(pool, WorkerPool)
+    assert pool.num_workers == 2
+    pool.close()
+
+
+def test_threads_are_set() -> None:
+    module.use_threads(1)
+    assert torch.get_num_threads() == 1

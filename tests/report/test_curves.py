@@ -1,0 +1,126 @@
+"""Learning curves are read from run folders alone."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from top_erl.errors import UserError
+from top_erl.report.curves import curve, group_runs, plot_runs, plotting_available
+
+pytest.importorskip("matplotlib")
+
+HEADER = "iteration,env_steps,evaluation_return,evaluation_success,critic_loss,entropy"
+
+
+def _run(folder: Path, rows: list[str], header: str = HEADER, **config: Any) -> Path:
+    folder.mkdir()
+    settings = {"task": "top_erl/ViaPointReacher-v0", "method": "top_erl", "seed": 0, **config}
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+    (folder / "metrics.csv").write_text("\n".join([header, *rows]) + "\n")
+    return folder
+
+
+def _rows(count: int, offset: int = 0) -> list[str]:
+    return [
+        f"{i},{100 * i + offset},{-10 / i if i % 2 else ''},{0.1 * i if i % 2 else ''},{1 / i},3"
+        for i in range(1, count)
+    ]
+
+
+def test_seeds_of_one_setting_are_one_group(tmp_path: Path) -> None:
+    folders = [
+        _run(tmp_path / "a", _rows(3), seed=0),
+        _run(tmp_path / "b", _rows(5), seed=1),
+        _run(tmp_path / "c", _rows(3), seed=0, algorithm={"learn": {"critic_rate": 1}}),
+    ]
+    groups = group_runs(folders)
+    assert [(group.label, len(group.runs)) for group in groups] == [
+        ("top_erl · ViaPointReacher-v0 (2 seeds)", 2),
+        ("top_erl · ViaPointReacher-v0 (1 seed)", 1),
+    ]
+    assert [len(run) for run in groups[0].runs] == [2, 4]
+
+
+def test_a_curve_has_the_points_that_were_measured(tmp_path: Path) -> None:
+    (group,) = group_runs([_run(tmp_path / "a", _rows(4))])
+    steps, values = curve(group.runs[0], "evaluation_return")
+    np.testing.assert_allclose(steps, [100, 300])
+    np.testing.assert_allclose(values, [-10, -10 / 3])
+    for empty in curve(group.runs[0], "nothing"):
+        assert empty.shape == (0,)
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_pictures(tmp_path: Path, suffix: str) -> None:
+    folders = [
+        _run(tmp_path / "a", _rows(9), seed=0),
+        _run(tmp_path / "b", _rows(6, offset=30), seed=1),  # shorter, and evaluated at other steps
+        _run(tmp_path / "c", _rows(70), task="other:Task"),
+    ]
+    output = tmp_path / f"picture.{suffix}"
+    plot_runs(folders, output)
+    start = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[suffix]
+    assert output.read_bytes().startswith(start)
+    assert output.stat().st_size > 5000
+
+
+def test_runs_with_missing_columns(tmp_path: Path) -> None:
+    """A task without success, a run stopped before its first evaluation, one with a single row."""
+    without = "iteration,env_steps,evaluation_return,critic_loss"
+    folders = [
+        _run(tmp_path / "a", ["1,100,-3,0.5", "2,200,,0.4"], header=without),
+        _run(tmp_path / "b", ["1,100,,0.5"], header=without, seed=1),
+        _run(tmp_path / "c", ["1,100,-3,0.1,0.5,3"], seed=2, scale="paper"),
+    ]
+    plot_runs(folders, tmp_path / "all.png")
+    plot_runs(folders[1:2], tmp_path / "one.png")
+    assert (tmp_path / "one.png").stat().st_size < (tmp_path / "all.png").stat().st_size
+
+
+def test_numbers_that_are_not_finite(tmp_path: Path) -> None:
+    plot_runs([_run(tmp_path / "a", ["1,100,nan,0.1,inf,3", "2,200,-3,0.1,0.5,3"])], tmp_path / "all.png")
+
+
+@pytest.mark.parametrize("text", [None, "", HEADER, f"{HEADER}\n", f"{HEADER}\n1,100"])
+def test_a_run_without_numbers(tmp_path: Path, text: str | None) -> None:
+    folder = _run(tmp_path / "a", [])
+    (folder / "metrics.csv").unlink() if text is None else (folder / "metrics.csv").write_text(text)
+    with pytest.raises(UserError, match=r"has no numbers yet .metrics.csv is missing or empty"):
+        group_runs([folder])
+
+
+def test_nothing_to_draw(tmp_path: Path) -> None:
+    folder = _run(tmp_path / "a", ["1,100"], header="iteration,env_steps")
+    with pytest.raises(UserError, match=r"nothing to draw: no run has measured evaluation_success or"):
+        plot_runs([folder], tmp_path / "all.png")
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "method: top_erl", "7", ""])
+def test_a_configuration_that_says_nothing(tmp_path: Path, text: str) -> None:
+    folder = _run(tmp_path / "a", _rows(3))
+    (folder / "config.yaml").write_text(text)
+    with pytest.raises(UserError, match="does not say which method and task"):
+        group_runs([folder])
+
+
+@pytest.mark.parametrize("output", ["no/such/folder/a.png", "a.nonsense"])
+def test_a_picture_that_cannot_be_written(tmp_path: Path, output: str) -> None:
+    with pytest.raises(UserError, match="Cannot write"):
+        plot_runs([_run(tmp_path / "a", _rows(3))], tmp_path / output)
+    from matplotlib import pyplot
+
+    assert not pyplot.get_fignums()  # the figure is closed all the same
+
+
+def test_drawing_needs_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plotting_available()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not plotting_available()
+    with pytest.raises(UserError, match=r"Plotting needs the package 'matplotlib': pip install 'top-erl\[report\]'"):
+        plot_runs([], tmp_path / "a.png")

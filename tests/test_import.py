@@ -1,0 +1,134 @@
+"""What importing costs and brings along, and that the rooms of the house depend on each other in one direction."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = {"tensorboard", "wandb", "matplotlib", "stable_baselines3", "metaworld", "ray", "scipy"}
+
+
+def _python(code: str) -> str:
+    """Run code in a fresh process and return what it prints."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def _modules(code: str) -> set[str]:
+    """Top-level modules that code has imported."""
+    return set(_python(f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}})").split())
+
+
+@pytest.mark.parametrize("code", ["import top_erl", "import top_erl.tasks", "import top_erl.tasks.worker"])
+def test_importing_needs_neither_torch_nor_extras(code: str) -> None:
+    assert not _modules(code) & (EXTRAS | {"torch", "rich", "tyro", "mujoco"})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from top_erl import TopErl",
+        "import top_erl.commands",
+        "from top_erl import *",
+        "import gymnasium, top_erl; gymnasium.make('top_erl/ViaPointReacher-v0').reset(seed=0)",
+    ],
+)
+def test_using_imports_no_extras(code: str) -> None:
+    assert not _modules(code) & EXTRAS
+
+
+def test_import_adds_little_to_torch() -> None:
+    """Processor time, not the clock, since other work may share the machine; the best of a few tries."""
+    code = """
+        import time, torch
+        began = time.process_time()
+        import top_erl
+        print(time.process_time() - began)
+    """
+    code = "\n".join(line.strip() for line in code.splitlines())
+    added = min(float(_python(code)) for _ in range(3))
+    assert 0.0 < added <= 0.3
+
+
+def test_every_public_name_is_there() -> None:
+    import top_erl
+
+    assert set(top_erl.__all__) == set(top_erl._WHERE)
+    for name in top_erl.__all__:
+        assert getattr(top_erl, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'TopErk'"):
+        top_erl.TopErk  # noqa: B018
+    assert top_erl.__version__
+
+
+# ---------------------------------------------------------------------- the rooms
+
+ALLOWED = {
+    "errors": set(),
+    "seeding": set(),
+    "primitives": {"errors"},
+    "trust_region": {"errors"},
+    "models": {"errors", "trust_region"},
+    "tasks": {"errors"},
+    "rollout": {"errors", "seeding", "primitives", "trust_region", "models", "tasks"},
+    "algorithms": {"errors", "seeding", "primitives", "trust_region", "models", "tasks", "rollout"},
+    "experiment": {
+        *("errors", "seeding", "primitives", "trust_region", "models", "tasks", "rollout", "algorithms"),
+        "agent",  # for type hints only, see below
+    },
+    "report": {"errors", "experiment"},
+}
+"""What each room may import of the others. Rooms above all of these (agent, command line) may import anything."""
+
+FILES = sorted((ROOT / "top_erl").rglob("*.py"))
+
+
+def _imports(file: Path, *, also_hints: bool = True) -> set[str]:
+    """Dotted names that a file imports from the package."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    hints = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    skipped = set() if also_hints else {inner for node in hints for inner in ast.walk(node)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}: imports are written in full here"
+            found.add(str(node.module))
+            if node.module == "top_erl":
+                found |= {f"top_erl.{alias.name}" for alias in node.names}
+    return {name for name in found if name.startswith("top_erl.")}
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_dependencies_point_downward(room: str) -> None:
+    files = [file for file in FILES if file.relative_to(ROOT / "top_erl").parts[0].removesuffix(".py") == room]
+    assert files
+    for file in files:
+        others = {name.split(".")[1] for name in _imports(file)} - {room}
+        assert others <= ALLOWED[room], f"{file.relative_to(ROOT)} imports {sorted(others - ALLOWED[room])}"
+
+
+def test_the_agent_is_known_below_by_type_only() -> None:
+    for file in FILES:
+        if file.parent.name == "experiment":
+            assert "top_erl.agent" not in _imports(file, also_hints=False)
+
+
+def test_the_report_reads_files_only() -> None:
+    """Of the experiment it takes what reads a run folder, nothing that trains."""
+    for file in FILES:
+        if file.parent.name == "report":
+            assert _imports(file) <= {"top_erl.errors", "top_erl.experiment.metrics", "top_erl.experiment.serialize"}
