@@ -195,7 +195,7 @@ def test_help_and_version(capsys: Output) -> None:
     ("command", "options"),
     [
         ("train", ["--task", "--seed", "--learn.critic-rate", "--collect.overlap", "--run-dir", "--config"]),
-        ("resume", ["--previous", "--total-env-steps"]),
+        ("resume", ["--previous", "--total-env-steps", "--workers"]),
         ("evaluate", ["--episodes", "--seed", "--json"]),
         ("plot", ["--output"]),
         ("tasks", ["TASK"]),

@@ -49,6 +49,8 @@ class ResumeOptions:
     """Fall back to an earlier checkpoint if the newest is damaged."""
     total_env_steps: int | None = None
     """Train to this many control steps instead of the configured ones."""
+    workers: int | None = None
+    """Worker processes in this session, instead of as many as before; the numbers do not depend on them."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,9 @@ def resume(words: list[str]) -> int:
     """Go on with a run."""
     options = parse(ResumeOptions, words, prog="top-erl resume", description="Go on with a run that was stopped.")
     folder = RunFolder.open(options.run_dir)
-    training = resume_training(folder, fall_back=options.previous, total_env_steps=options.total_env_steps)
+    training = resume_training(
+        folder, fall_back=options.previous, total_env_steps=options.total_env_steps, workers=options.workers
+    )
     console = Console()
     done, total = training.progress.iteration, training.total_iterations
     console.out(f"{folder.path}: going on after iteration {done} of {total}", highlight=False)

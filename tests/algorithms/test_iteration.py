@@ -310,7 +310,7 @@ def test_entropy_bound_reaches_both_kinds_of_step(monkeypatch: pytest.MonkeyPatc
     project = learner.project
     monkeypatch.setattr(learner, "project", lambda batch, bound: bounds.append(bound) or project(batch, bound))
     stats = learner.iterate(5)
-    assert bounds == [learner.entropy_bound(5)] * 5
+    assert bounds == [learner.entropy_bound(5)] * 3  # all three critic steps share one projection
     assert stats.policy is not None
     assert float(stats.policy.entropy) == pytest.approx(learner.entropy_bound(5), rel=1e-5)
 
@@ -374,9 +374,13 @@ def test_the_first_bad_step_is_named_even_if_a_later_one_fails_outright() -> Non
 
 
 def test_an_empty_replay_is_refused() -> None:
-    learner = tiny_learner(tiny_config(collect={"prefill": 0, "overlap": True}))
+    learner = tiny_learner(tiny_config(collect={"prefill": 0}))
     with pytest.raises(UserError, match="empty"):
-        learner.iterate(1)
+        learner.replay.draw(1, torch.Generator())
+    with pytest.raises(UserError, match=r"collect\.prefill"):
+        tiny_config(collect={"prefill": 0, "overlap": True})
+    with pytest.raises(UserError, match=r"collect\.prefill"):
+        tiny_config(collect={"prefill": 1}, learn={"standardize": True})
 
 
 # ---- repeating and resuming

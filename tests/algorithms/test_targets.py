@@ -96,9 +96,23 @@ def _example(**learn: object) -> tuple[TopErlLearner, EpisodeBatch, _StandIn]:
     return learner, EpisodeBatch(batch.state, batch.reference, batch.action, REWARD), stand_in
 
 
+def _targets(learner: TopErlLearner, batch: EpisodeBatch, seed: int) -> Tensor:
+    """Targets of the example for parameters drawn from a fresh generator."""
+    generator = torch.Generator().manual_seed(seed)
+    gaussian = learner.project(batch, None)[1].gaussian
+
+    def drawn(count: int) -> Tensor:
+        return gaussian.sample_many(torch.randn(len(batch), count, learner.primitive.num_params, generator=generator))
+
+    params = drawn(len(EXAMPLE.starts))
+    extra = drawn(batch.horizon) if learner.target.bootstraps_with_q else None
+    with torch.no_grad():
+        return learner.critic_targets(batch, EXAMPLE, params, extra)
+
+
 def test_worked_example_with_v() -> None:
     learner, batch, _ = _example()
-    target = learner.critic_targets(batch, EXAMPLE, torch.Generator().manual_seed(0), None)
+    target = _targets(learner, batch, seed=0)
     assert target.shape == (2, 2, 5)
     # V(s_3) ← Q̄(s_3, ã_3..ã_6); Q ← rewards + V̄
     assert target[0, 0].tolist() == [34.0, 107.0, 112.0, 118.0, 125.0]
@@ -108,7 +122,7 @@ def test_worked_example_with_v() -> None:
 
 def test_worked_example_with_q() -> None:
     learner, batch, stand_in = _example(target="q")
-    target = learner.critic_targets(batch, EXAMPLE, torch.Generator().manual_seed(0), None)
+    target = _targets(learner, batch, seed=0)
     assert sum(actions.shape[1] for actions in stand_in.actions) == 2 + 10  # the segments, and every index
 
     def fresh(index: int) -> float:  # value of four new actions from s_i, or of those left
@@ -129,7 +143,7 @@ def test_worked_example_with_q() -> None:
 )
 def test_worked_example_with_several_critics(settings: dict[str, object], q_shift: float, v_shift: float) -> None:
     learner, batch, _ = _example(**settings)
-    target = learner.critic_targets(batch, EXAMPLE, torch.Generator().manual_seed(0), None)
+    target = _targets(learner, batch, seed=0)
     assert target[0, 0, 0] == 34.0 + q_shift
     assert target[0, 0, 1] == 3 + 104 + v_shift
     assert target[0, 1, 3] == 24.0  # no critic has a say in a finished episode
@@ -137,7 +151,7 @@ def test_worked_example_with_several_critics(settings: dict[str, object], q_shif
 
 def test_worked_example_actions_go_on_from_the_old_reference() -> None:
     learner, batch, stand_in = _example()
-    learner.critic_targets(batch, EXAMPLE, torch.Generator().manual_seed(5), None)
+    _targets(learner, batch, seed=5)
     (actions,) = stand_in.actions
     mean, noise = learner.policy(batch.state[:, 0]), torch.randn(2, 2, 6, generator=torch.Generator().manual_seed(5))
     for b in range(2):

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from top_erl.algorithms import TopErlLearner
-from top_erl.algorithms import top_erl as module_under_test
 from top_erl.tasks.via_point_reacher import ViaPointReacher
 
 from .naive import CriticResult, NaiveTopErl, PolicyResult
@@ -188,9 +187,9 @@ def test_single_precision_on_the_reacher(target: str) -> None:
 
 @pytest.mark.usefixtures("_float64")
 @pytest.mark.parametrize("tokens", [1, 60, 10**6], ids=["one index at a time", "some chunks", "one chunk"])
-def test_q_target_does_not_depend_on_the_chunks(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_under_test, "_Q_TARGET_TOKENS", tokens)
+def test_q_target_does_not_depend_on_the_chunks(tokens: int) -> None:
     learner, bound = _prepared({"learn": {"target": "q"}})
+    learner.chunk_tokens = tokens
     _compare_critic(learner, bound, 0, EXACT)
 
 
@@ -227,3 +226,40 @@ def test_tiny_task_is_what_the_comparisons_think() -> None:
     assert batch.reference.shape == batch.action.shape == (4, 12, 4)
     torch.testing.assert_close(batch.reference[:, 1:], batch.action[:, :-1])  # the reference before a step
     torch.testing.assert_close(batch.state[..., -1], (0.1 * torch.arange(12.0)).expand(4, 12))
+
+
+# ---- what is saved on the way changes nothing
+
+
+@pytest.mark.usefixtures("_float64")
+@pytest.mark.parametrize("target", ["v", "q", "clipped", "ensemble"])
+@pytest.mark.parametrize("tokens", [1, 40])
+def test_a_batch_in_parts_makes_the_same_steps(target: str, tokens: int) -> None:
+    """The naive implementation knows no parts; three episodes are cut into two or three here."""
+    learner, bound = _prepared({"learn": {"target": target}})
+    learner.chunk_tokens = tokens
+    for seed in range(3):
+        _compare_critic(learner, bound, seed, EXACT)
+        _compare_policy(learner, bound, seed, EXACT)
+
+
+def test_projecting_the_whole_replay_equals_projecting_each_batch() -> None:
+    learner = tiny_learner(tiny_config())
+    learner.prefill()
+    disturb(learner)
+    index = torch.tensor([3, 0, 0])
+    known = learner._projected_replay(11.0)
+    expected = learner.project(learner.replay.gather(index), 11.0)[1].gaussian.detach()
+    assert known is not None
+    torch.testing.assert_close(known.mean[index], expected.mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(known.factor, expected.factor, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "sections", [{"policy": {"contextual": True}}, {"trust_region": {"anchor": "behaviour"}}], ids=str
+)
+def test_a_covariance_per_episode_is_projected_per_batch(sections: dict[str, Any]) -> None:
+    learner = tiny_learner(tiny_config(**sections))
+    learner.prefill()
+    assert learner._projected_replay(None) is None
+    learner.iterate(1)

@@ -27,7 +27,7 @@ class Session:
         assert server.stdout is not None
         self._log = log
         self._done = log.with_suffix(".code")
-        self._done.unlink(missing_ok=True)
+        log.touch()
         server.stdin.write(json.dumps([words, str(log), str(self._done)]) + "\n")
         server.stdin.flush()
         self.pid = int(server.stdout.readline())
@@ -56,12 +56,13 @@ class Sessions:
 
     def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
         self._server, self._folder = server, folder
-        self.count = 0
+        self.started: list[Session] = []
 
     def start(self, *words: str | Path) -> Session:
         """Start `top-erl` with these words."""
-        self.count += 1
-        return Session(self._server, [str(word) for word in words], self._folder / f"session_{self.count}.log")
+        log = self._folder / f"session_{len(self.started)}.log"
+        self.started.append(Session(self._server, [str(word) for word in words], log))
+        return self.started[-1]
 
     def run(self, *words: str | Path) -> Session:
         """Run `top-erl` with these words, to a good end."""
@@ -81,10 +82,15 @@ def serve(folder: Path) -> Iterator[Sessions]:
     )
     assert server.stdin is not None
     assert server.stdout is not None
-    yield Sessions(server, folder)
-    server.stdin.close()
-    server.wait(30)
-    server.stdout.close()
+    sessions = Sessions(server, folder)
+    try:
+        yield sessions
+    finally:
+        for session in sessions.started:
+            session.send(signal.SIGKILL)  # if a test failed
+        server.stdin.close()
+        server.wait(30)
+        server.stdout.close()
 
 
 def _child(words: list[str], log: str) -> None:

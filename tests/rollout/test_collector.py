@@ -187,6 +187,13 @@ def test_evaluation_plays_the_mean_in_chunks(policy: GaussianPolicy) -> None:
     np.testing.assert_allclose(one.returns[0], scores.returns[20])
 
 
+def test_refuses_a_policy_that_has_diverged(policy: GaussianPolicy) -> None:
+    with torch.no_grad():
+        policy.raw_covariance.fill_(torch.nan)
+    with pytest.raises(RunStopped, match="The policy has diverged"):
+        _collector().start(policy, 2)
+
+
 @pytest.mark.parametrize(
     ("task", "what", "step"), [(NanReward, "reward", 4), (NanObservation, "observation", 2)], ids=["reward", "obs"]
 )

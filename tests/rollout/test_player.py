@@ -109,7 +109,10 @@ def test_outcomes_need_play(make: Callable[[], Player]) -> None:
 
 @pytest.mark.parametrize(
     ("seeds", "reason", "line"),
-    [([1, 13], "ZeroDivisionError: the motor fell off", "in begin"), ([31, 1], "'the tool is lost'", "in play")],
+    [
+        ([1, 13], "ZeroDivisionError: the motor fell off", "in begin"),
+        ([31, 1], "LookupError: the tool is lost", "in play"),
+    ],
     ids=["begin", "play"],
 )
 def test_a_tasks_exception_comes_back_with_its_traceback(
@@ -155,7 +158,7 @@ def test_a_sentence_for_the_user_comes_back_as_it_is(pool: MakePool) -> None:
 
 @pytest.mark.parametrize("seeds", [[1, 13], [1, 31]], ids=["begin", "play"])
 def test_a_killed_worker_is_told_with_its_exit_code(pool: MakePool, seeds: list[int]) -> None:
-    with pytest.raises(RunStopped, match=r"Worker process 1 died \(exit code -9.*--hardware\.workers"):
+    with pytest.raises(RunStopped, match=r"Worker process 1 died \(exit code -9.*--workers 1"):
         _play(pool(f"{TOYS}:Dies", 2), seeds, 6)
 
 

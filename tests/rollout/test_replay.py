@@ -48,6 +48,20 @@ def test_gather_copies() -> None:
     _assert_same(batch, _episodes([1]))
 
 
+def test_the_first_steps_of_all_episodes() -> None:
+    replay = EpisodeReplay(10)
+    replay.add(_episodes([1, 2, 3]))
+    whole = _episodes([1, 2, 3])
+    first = replay.gather_first()
+    assert (len(first), first.horizon) == (3, 1)
+    torch.testing.assert_close(first.state, whole.state[:, :1])
+    torch.testing.assert_close(first.reward, whole.reward[:, :1])
+
+
+def test_a_part_of_a_batch() -> None:
+    _assert_same(_episodes([1, 2, 3]).part(slice(1, 3)), _episodes([2, 3]))
+
+
 def test_the_oldest_give_way() -> None:
     replay = EpisodeReplay(5)
     replay.add(_episodes([1, 2, 3]))

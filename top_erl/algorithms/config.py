@@ -42,6 +42,10 @@ class CollectConfig:
         """Check the values."""
         if min(self.episodes, self.capacity, self.stride) < 1 or self.prefill < 0:
             raise UserError("collect.episodes, capacity and stride must be at least 1, collect.prefill at least 0.")
+        if self.overlap and self.prefill < 1:
+            raise UserError(
+                "collect.overlap needs collect.prefill of at least 1: the first update has no episodes else."
+            )
         if max(self.episodes, self.prefill) > self.capacity:
             raise UserError("collect.capacity must hold the episodes of an iteration and the prefill.")
         if not self.reward_scale > 0.0:
@@ -162,3 +166,8 @@ class TopErlConfig:
     """How far the policy may move."""
     learn: LearnConfig = field(default_factory=LearnConfig)
     """The gradient steps."""
+
+    def __post_init__(self) -> None:
+        """Check values that depend on each other."""
+        if self.learn.standardize and self.collect.prefill < 2:
+            raise UserError("learn.standardize needs collect.prefill of at least 2 to take statistics from.")

@@ -22,6 +22,10 @@ class CriticStats:
     target: Tensor
     """Mean one-step target."""
 
+    def scaled(self, share: float) -> CriticStats:
+        """The contribution of a part of the batch, without its graph."""
+        return CriticStats(*(share * getattr(self, field.name).detach() for field in fields(self)))
+
 
 @dataclass(frozen=True)
 class PolicyStats:
@@ -73,5 +77,10 @@ def mean_stats(steps: list[Stats], kind: type[Stats]) -> Stats | None:
     """Average the records of several steps; None if there are none."""
     if not steps:
         return None
-    names = [field.name for field in fields(kind)]
-    return kind(**{name: torch.stack([getattr(step, name) for step in steps]).mean() for name in names})
+    total = sum_stats(steps, kind)
+    return kind(*(getattr(total, field.name) / len(steps) for field in fields(kind)))
+
+
+def sum_stats(parts: list[Stats], kind: type[Stats]) -> Stats:
+    """Add records up, entry by entry."""
+    return kind(*(torch.stack([getattr(part, field.name) for part in parts]).sum() for field in fields(kind)))

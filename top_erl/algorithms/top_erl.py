@@ -13,8 +13,10 @@ Axes: `C` critics, `B` episodes, `K` segments, `L` actions per segment, `T` stor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +24,7 @@ from torch import Tensor, nn
 from top_erl.algorithms.config import TopErlConfig
 from top_erl.algorithms.optim import adam, adam_w, optimizer_tensors, restore_optimizer
 from top_erl.algorithms.segments import Segments
-from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats
+from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats, sum_stats
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
 from top_erl.errors import RunStopped
 from top_erl.models import CriticEnsemble, GaussianPolicy
@@ -32,7 +34,8 @@ from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Score
 from top_erl.seeding import derive, torch_generator
 from top_erl.trust_region import Gaussian, Projected, kl_divergence
 
-_Q_TARGET_TOKENS = 200_000  # tokens per pass when bootstrapping with Q at every index; bounds memory
+_CHUNK_TOKENS = {"cpu": 4096}
+"""Tokens per pass through the transformer, by kind of device; elsewhere a batch is one pass."""
 
 
 class TopErlLearner:
@@ -65,6 +68,8 @@ class TopErlLearner:
         learn = config.learn
         self.critic_optimizer = adam_w(self.critics, learn.critic_rate, learn.critic_decay)
         self.policy_optimizer = adam(self.policy, learn.policy_rate, learn.policy_decay)
+
+        self.chunk_tokens = _CHUNK_TOKENS.get(self.device.type, 1 << 40)
 
         self.replay = EpisodeReplay(config.collect.capacity, self.device)
         self.segmentation = config.segments.build()
@@ -99,16 +104,14 @@ class TopErlLearner:
         self.collector.start(self.policy, count, next_count=count)
         scores = None if self.config.collect.overlap else self._store_episodes()
 
+        bound = self.entropy_bound(iteration)
         critic_steps = learn.critic_steps if iteration >= learn.critic_start else 0
         policy_steps = learn.policy_steps if iteration >= learn.policy_start else 0
-        entropy_bound = self.entropy_bound(iteration)
         dropout = self.config.critic.dropout > 0.0  # the only use of torch's global generator
         with seeded(derive(self.seed, "dropout", iteration)) if dropout else nullcontext():
-            critic_stats = self._run_steps(
-                "critic", critic_steps, generator, lambda batch: self.critic_step(batch, generator, entropy_bound)
-            )
+            critic_stats = self._critic_steps(critic_steps, generator, bound)
             policy_stats = self._run_steps(
-                "policy", policy_steps, generator, lambda batch: self.policy_step(batch, generator, entropy_bound)
+                "policy", policy_steps, generator, lambda batch, _: self.policy_step(batch, generator, bound)
             )
         if policy_steps:
             move_towards(self.anchor, self.policy, self.config.trust_region.anchor_rate)
@@ -124,7 +127,7 @@ class TopErlLearner:
         return scores
 
     def _run_steps(
-        self, kind: str, count: int, generator: torch.Generator, step: Callable[[EpisodeBatch], Stats]
+        self, kind: str, count: int, generator: torch.Generator, step: Callable[[EpisodeBatch, Tensor], Stats]
     ) -> list[Stats]:
         """Do gradient steps on fresh batches; afterwards make sure that no loss is NaN or exploded."""
         drawn: list[Tensor] = []
@@ -133,7 +136,7 @@ class TopErlLearner:
         while len(drawn) < count and failure is None:
             drawn.append(self.replay.draw(self.config.learn.batch_size, generator))
             try:
-                stats.append(step(self.replay.gather(drawn[-1])))
+                stats.append(step(self.replay.gather(drawn[-1]), drawn[-1]))
             except RunStopped as error:  # a mean or covariance that cannot be used
                 failure = error
         losses = torch.stack([s.loss for s in stats]).tolist() if stats else []  # the only wait for the device
@@ -146,41 +149,73 @@ class TopErlLearner:
 
     # ------------------------------------------------------------------ the critic (Sec. 4.2 and 4.3)
 
+    def _critic_steps(self, count: int, generator: torch.Generator, bound: float | None) -> list[CriticStats]:
+        """All critic steps of an iteration. The policy stands still meanwhile, so it is projected once for all."""
+        projected_replay = cache(lambda: self._projected_replay(bound))  # made by the first step
+
+        def step(batch: EpisodeBatch, drawn: Tensor) -> CriticStats:
+            known = projected_replay()
+            gaussian = None if known is None else replace(known, mean=known.mean[drawn.to(self.device)])
+            return self.critic_step(batch, generator, bound, gaussian)
+
+        return self._run_steps("critic", count, generator, step)
+
     def critic_step(
-        self, batch: EpisodeBatch, generator: torch.Generator, entropy_bound: float | None = None
+        self,
+        batch: EpisodeBatch,
+        generator: torch.Generator,
+        entropy_bound: float | None = None,
+        gaussian: Gaussian | None = None,
     ) -> CriticStats:
-        """Regress V and every Q of random segments onto their targets (Eq. 7), then move the target critics."""
+        """Regress V and every Q of random segments onto their targets (Eq. 7), then move the target critics.
+
+        `gaussian` is the projected policy at the episodes' first states, if it is known already.
+        """
         segments = self.segmentation.draw(batch.horizon, generator, padded=True).to(self.device)
         with torch.no_grad():
-            target = self.critic_targets(batch, segments, generator, entropy_bound)  # [B, K, L + 1]
-        inside = segments.actions.clamp(max=batch.horizon - 1)  # [K, L]; padding repeats the last action
-        state, action = batch.state[:, segments.starts], batch.action[:, inside]
-
-        value_weight = torch.full((len(segments.starts), 1), 0.0 if self.target.bootstraps_with_q else 1.0)
-        weight = torch.cat((value_weight.to(self.device), segments.valid.to(target.dtype)), dim=1)  # [K, L + 1]
-        predictions = self.critics.train()(state, action, segments.starts)  # [C, B, K, L + 1]
-        loss = len(predictions) * critic_loss(predictions, target, weight)  # each critic has its own mean
-
+            gaussian = gaussian or self.project(batch, entropy_bound)[1].gaussian
+            params = self._sample(gaussian, len(segments.starts), generator)  # [B, K, P]
+            extra = self._sample(gaussian, batch.horizon, generator) if self.target.bootstraps_with_q else None
         self.critic_optimizer.zero_grad()
-        loss.backward()
+        parts = []
+        for rows, share in self._parts(batch, segments):
+            part = self._critic_part(batch.part(rows), segments, params[rows], None if extra is None else extra[rows])
+            (len(self.critics) * share * part.loss).backward()  # each critic has a mean of its own
+            parts.append(part.scaled(share))
         self.critic_optimizer.step()
         move_towards(self.target_critics, self.critics, self.config.learn.target_rate)
-        return CriticStats(
-            loss=loss.detach() / len(predictions),
-            value=predictions[..., 0].detach().mean(),
-            target=target[..., 1].mean(),
-        )
+        return sum_stats(parts, CriticStats)
+
+    def _critic_part(
+        self, batch: EpisodeBatch, segments: Segments, params: Tensor, bootstrap_params: Tensor | None
+    ) -> CriticStats:
+        """Loss of a part of the batch, with the gradient's graph."""
+        with torch.no_grad():
+            target = self.critic_targets(batch, segments, params, bootstrap_params)  # [B, K, L + 1]
+        inside = segments.actions.clamp(max=batch.horizon - 1)  # [K, L]; padding repeats the last action
+        state, action = batch.state[:, segments.starts], batch.action[:, inside]
+        predictions = self.critics.train()(state, action, segments.starts)  # [C, B, K, L + 1]
+        value_weight = target.new_full((len(segments.starts), 1), 0.0 if self.target.bootstraps_with_q else 1.0)
+        weight = torch.cat((value_weight, segments.valid.to(target.dtype)), dim=1)  # [K, L + 1]
+        loss = critic_loss(predictions, target, weight)
+        return CriticStats(loss=loss, value=predictions[..., 0].detach().mean(), target=target[..., 1].mean())
 
     def critic_targets(
-        self, batch: EpisodeBatch, segments: Segments, generator: torch.Generator, entropy_bound: float | None
+        self, batch: EpisodeBatch, segments: Segments, params: Tensor, bootstrap_params: Tensor | None = None
     ) -> Tensor:
-        """Targets of `[V, Q_1, …, Q_L]`, [B, K, L + 1] (Eq. 7 and 8)."""
-        gaussian = self.project(batch, entropy_bound)[1].gaussian
-        value = self.sequence_value(batch, segments, self._sample(gaussian, len(segments.starts), generator))
-        if self.target.bootstraps_with_q:
-            bootstrap = self._q_bootstrap(batch, segments.length, gaussian, generator)
-        else:
+        """Targets of `[V, Q_1, …, Q_L]`, [B, K, L + 1] (Eq. 7 and 8).
+
+        Args:
+            batch: the episodes.
+            segments: the cut.
+            params: new primitive parameters per segment, [B, K, P].
+            bootstrap_params: new parameters per stored state, [B, T, P], for the Q-target option.
+        """
+        value = self.sequence_value(batch, segments, params)
+        if bootstrap_params is None:
             bootstrap = self._v_bootstrap(batch)
+        else:
+            bootstrap = self._q_bootstrap(batch, segments.length, bootstrap_params)
         returns = n_step_returns(batch.reward, bootstrap, segments, self.config.learn.discount)
         return torch.cat((value.unsqueeze(-1), returns), dim=-1)
 
@@ -199,10 +234,9 @@ class TopErlLearner:
         indices = torch.arange(batch.horizon, device=self.device)
         return self.target.combine(self.target_critics.state_value(batch.state, indices))
 
-    def _q_bootstrap(self, batch: EpisodeBatch, length: int, gaussian: Gaussian, generator: torch.Generator) -> Tensor:
+    def _q_bootstrap(self, batch: EpisodeBatch, length: int, params: Tensor) -> Tensor:
         """Value of a fresh sequence of `length` actions from every stored state, [B, T] (the Q-target option)."""
-        params = self._sample(gaussian, batch.horizon, generator)  # [B, T, P]
-        chunk = max(1, _Q_TARGET_TOKENS // (len(batch) * (length + 1)))
+        chunk = max(1, self.chunk_tokens // (len(batch) * (length + 1)))
         parts = []
         for starts in torch.arange(batch.horizon, device=self.device).split(chunk):
             segments = Segments(starts, batch.horizon, length)
@@ -217,19 +251,24 @@ class TopErlLearner:
         """Climb the critic's values of re-generated segments (Eq. 9), inside the trust region."""
         segments = self.segmentation.draw(batch.horizon, generator, padded=False).to(self.device)
         new, projected, old = self.project(batch, entropy_bound)
-        params = self._sample(projected.gaussian, len(segments.starts), generator)
-        actions = self.regenerate(batch, segments, params, self.config.learn.policy_condition)
+        params = self._sample(projected.gaussian, len(segments.starts), generator)  # [B, K, P]
+        climb = params.detach().requires_grad_()  # the critic's gradient is gathered here, part by part
+        objective = params.new_zeros(())
         with frozen(self.critics):
-            objective = self._objective(batch, segments, actions)
+            for rows, share in self._parts(batch, segments):
+                value = share * self._objective(batch.part(rows), segments, climb[rows])
+                value.backward()
+                objective += value.detach()
+        assert climb.grad is not None
         regression = self.projection.regression_loss(new, projected.gaussian)
-        loss = self.config.trust_region.regression_weight * regression - objective
+        pull = self.config.trust_region.regression_weight * regression
 
         self.policy_optimizer.zero_grad()
-        loss.backward()
+        (pull - (climb.grad * params).sum()).backward()  # d objective / d policy, by the chain rule
         self.policy_optimizer.step()
         return PolicyStats(
-            loss=loss.detach(),
-            objective=objective.detach(),
+            loss=pull.detach() - objective,
+            objective=objective,
             regression_loss=regression.detach(),
             entropy=projected.gaussian.entropy().detach().mean(),
             kl_to_anchor=kl_divergence(new, old).detach().mean(),
@@ -237,8 +276,9 @@ class TopErlLearner:
             covariance_projected=projected.covariance_active.float().mean(),
         )
 
-    def _objective(self, batch: EpisodeBatch, segments: Segments, actions: Tensor) -> Tensor:
+    def _objective(self, batch: EpisodeBatch, segments: Segments, params: Tensor) -> Tensor:
         """Critic's value of all prefixes of the new segments, averaged over episodes and segments."""
+        actions = self.regenerate(batch, segments, params, self.config.learn.policy_condition)
         state = batch.state[:, segments.starts]
         prefixes = self.critics.eval()(state, actions, segments.starts)[..., 1:]  # [C, B, K, L]
         per_segment = prefixes.sum(-1) if self.config.learn.policy_objective == "sum" else prefixes.mean(-1)
@@ -253,6 +293,20 @@ class TopErlLearner:
         with torch.no_grad():
             old = self.anchor(first_state) if batch.behaviour is None else batch.behaviour
         return new, self.projection.project(new, old, entropy_bound), old
+
+    @torch.no_grad()
+    def _projected_replay(self, entropy_bound: float | None) -> Gaussian | None:
+        """The projected policy at the first state of every stored episode; None if it differs from batch to batch."""
+        if self.policy.contextual or self.config.trust_region.anchor == "behaviour":
+            return None  # a covariance per episode costs more than it saves
+        return self.project(self.replay.gather_first(), entropy_bound)[1].gaussian
+
+    def _parts(self, batch: EpisodeBatch, segments: Segments) -> Iterator[tuple[slice, float]]:
+        """Cut a batch into parts whose activations stay in the processor's cache; rows, and share of the batch."""
+        size = max(1, self.chunk_tokens // (len(segments.starts) * (segments.length + 1)))
+        for first in range(0, len(batch), size):
+            rows = slice(first, min(first + size, len(batch)))
+            yield rows, (rows.stop - rows.start) / len(batch)
 
     def regenerate(self, batch: EpisodeBatch, segments: Segments, params: Tensor, condition: str) -> Tensor:
         """Actions of the segments under new parameters, [B, K, P] → [B, K, L, 2D] (Sec. 4.3.1).

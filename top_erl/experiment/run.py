@@ -6,13 +6,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from rich.console import Console
 
 from top_erl.algorithms import Diverged
-from top_erl.errors import RunStopped
+from top_erl.errors import RunStopped, UserError
 from top_erl.experiment.callbacks import BaseCallback
 from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
@@ -65,10 +65,17 @@ def run_training(
     return RunEnd(not interrupt.requested or training.progress.iteration >= training.total_iterations, row)
 
 
-def resume_training(folder: RunFolder, *, fall_back: bool = False, total_env_steps: int | None = None) -> Training:
-    """Rebuild a run from its folder, at its newest checkpoint."""
-    config = folder.config()
-    training = Training(config, folder.hardware())
+def resume_training(
+    folder: RunFolder, *, fall_back: bool = False, total_env_steps: int | None = None, workers: int | None = None
+) -> Training:
+    """Rebuild a run from its folder, at its newest checkpoint; its numbers do not depend on the workers."""
+    config, hardware = folder.config(), folder.hardware()
+    if workers is not None:
+        if workers < 0:
+            raise UserError("--workers must not be negative.")
+        config = replace(config, hardware=replace(config.hardware, workers=workers))
+        hardware = hardware and replace(hardware, workers=workers)
+    training = Training(config, hardware)
     checkpoint = folder.load(training.belongs_to, fall_back=fall_back)
     if checkpoint is not None:
         training.restore(checkpoint)

@@ -204,6 +204,10 @@ class CriticEnsemble(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(TransformerCritic(config, state_dim, action_dim) for _ in range(count))
 
+    def __len__(self) -> int:
+        """Number of members."""
+        return len(self.members)
+
     def forward(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
         """`TransformerCritic.forward` of every member, [C, B, K, L + 1]."""
         return torch.stack([member(state, actions, starts) for member in self.members])

@@ -138,7 +138,10 @@ class EpisodeCollector:
             init_position=torch.from_numpy(starts.position),
             init_velocity=torch.from_numpy(starts.velocity),
         )
-        return reference.stacked().numpy(), gaussian
+        desired = reference.stacked().numpy()  # [B, T, 2D]
+        if not np.isfinite(desired).all():
+            raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
+        return desired, gaussian
 
     def _stored(self, pending: _Pending, outcomes: EpisodeOutcomes) -> EpisodeBatch:
         """Down-sample to tokens: every `stride`-th state and action, block sums of rewards."""

@@ -38,6 +38,10 @@ class EpisodeBatch:
         """T: stored steps per episode."""
         return self.reward.shape[1]
 
+    def part(self, rows: slice) -> EpisodeBatch:
+        """Some of the episodes, without copying; `behaviour` is left out."""
+        return EpisodeBatch(self.state[rows], self.reference[rows], self.action[rows], self.reward[rows])
+
 
 class EpisodeReplay:
     """Ring of whole episodes in one packed tensor, so that sampling a batch is one gather."""
@@ -88,6 +92,11 @@ class EpisodeReplay:
             factor = packed[:, size:].unflatten(1, self._factor_shape)
             behaviour = Gaussian(packed[:, :size], factor, diagonal=len(self._factor_shape) == 1)
         return EpisodeBatch(state, reference, action, reward.squeeze(-1), behaviour)
+
+    def gather_first(self) -> EpisodeBatch:
+        """All episodes held, cut to their first step, without copying."""
+        state, reference, action, reward = self._steps[: len(self), :1].split(self._widths, dim=-1)
+        return EpisodeBatch(state, reference, action, reward.squeeze(-1))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on exactly, as plain tensors."""
