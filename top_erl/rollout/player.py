@@ -177,7 +177,7 @@ class WorkerPool(Player):
         code = self._processes[worker].exitcode
         return RunStopped(
             f"Worker process {worker} died (exit code {code}; -9 often means out of memory). "
-            "Nothing saved is lost: resume the run, if memory is short with fewer workers (top-erl resume RUN --workers 1)."
+            "Nothing saved is lost: resume the run, with fewer workers if memory is short (top-erl resume --workers 1)."
         )
 
 
