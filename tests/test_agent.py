@@ -15,7 +15,7 @@ import torch
 from top_erl import GymnasiumTask, RunConfig, TopErl, make_task, preset
 from top_erl.errors import UserError
 from top_erl.experiment.config import HardwareConfig
-from top_erl.experiment.metrics import read_metrics
+from top_erl.experiment.metrics_file import read_metrics
 from top_erl.tasks import PrimitiveSettings
 
 REACHER = "top_erl/ViaPointReacher-v0"

@@ -17,7 +17,7 @@ from top_erl.cli import main
 from top_erl.cli_parsing import option_value
 from top_erl.errors import UserError
 from top_erl.experiment.config import RunConfig
-from top_erl.experiment.metrics import read_metrics
+from top_erl.experiment.metrics_file import read_metrics
 from top_erl.experiment.presets import preset
 
 STEPS = f"--total-env-steps={6 * (4 + 4 * 3)}"  # 4 iterations

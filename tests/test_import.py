@@ -131,4 +131,8 @@ def test_the_report_reads_files_only() -> None:
     """Of the experiment it takes what reads a run folder, nothing that trains."""
     for file in FILES:
         if file.parent.name == "report":
-            assert _imports(file) <= {"top_erl.errors", "top_erl.experiment.metrics", "top_erl.experiment.serialize"}
+            assert _imports(file) <= {
+                "top_erl.errors",
+                "top_erl.experiment.metrics_file",
+                "top_erl.experiment.serialize",
+            }

@@ -103,8 +103,9 @@ def train(words: list[str]) -> int:
         default=TrainOptions(start),
     )
     console = Console()
-    training = Training(options.run)
     folder = RunFolder(options.run_dir or new_run_path(options.run))
+    folder.check_free()
+    training = Training(options.run)
     folder.create(training)
     hardware = training.hardware
     console.out(

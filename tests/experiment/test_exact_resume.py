@@ -20,7 +20,7 @@ from top_erl.experiment.callbacks import BaseCallback, FunctionCallback
 from top_erl.experiment.config import HardwareConfig, RunConfig
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.hardware import Hardware
-from top_erl.experiment.metrics import read_metrics
+from top_erl.experiment.metrics_file import read_metrics
 from top_erl.experiment.run import RunEnd, resume_training, run_training
 from top_erl.experiment.training import Training
 

@@ -17,14 +17,13 @@ from top_erl.experiment.checkpoint import Progress
 from top_erl.experiment.config import LogConfig, RunConfig
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.metrics import (
-    CsvSink,
     TensorBoardSink,
     WandbSink,
     iteration_row,
     make_sinks,
     metric_columns,
-    read_metrics,
 )
+from top_erl.experiment.metrics_file import CsvSink, read_metrics
 from top_erl.experiment.run import run_training
 from top_erl.experiment.training import Training
 from top_erl.rollout import Scores

@@ -71,9 +71,14 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         (temporary / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
         for name in (*_FILES, "meta.json"):
             _flush_to_disk(temporary / name)
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.rename(path)
+        if path.exists():  # never without a whole checkpoint: the old one steps aside first
+            aside = path.with_name(f".{path.name}.old")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+            temporary.rename(path)
+            shutil.rmtree(aside)
+        else:
+            temporary.rename(path)
         _flush_to_disk(path.parent)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)

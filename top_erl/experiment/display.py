@@ -7,7 +7,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from top_erl.experiment.metrics import Row
+from top_erl.experiment.metrics_file import Row
 
 
 class Display:

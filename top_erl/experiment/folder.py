@@ -47,12 +47,16 @@ class RunFolder:
             raise UserError(f"{path} is not a run folder (it has no config.yaml).{hint}")
         return RunFolder(path)
 
-    def create(self, training: Training) -> None:
-        """Make the folder and write what identifies the run."""
+    def check_free(self) -> None:
+        """Refuse a folder that holds a run already."""
         if (self.path / "config.yaml").exists():
             raise UserError(
                 f"{self.path} holds a run already: go on with `top-erl resume {self.path}`, or give another --run-dir."
             )
+
+    def create(self, training: Training) -> None:
+        """Make the folder and write what identifies the run."""
+        self.check_free()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.write_config(training.config)
@@ -112,8 +116,8 @@ class RunFolder:
                 print(f"{error} Trying the one before it.", file=sys.stderr)
         return None
 
-    def save_failure(self, iteration: int, failure: Diverged) -> RunStopped:
-        """Save the batch that made a step diverge and say what happened."""
+    def save_failure(self, iteration: int, failure: Diverged, rate: float) -> RunStopped:
+        """Save the batch that made a step diverge and say what happened; `rate` is that step's learning rate."""
         folder = self.path / "failure"
         folder.mkdir(exist_ok=True)
         path = folder / f"iteration_{iteration:08d}_{failure.kind}_step_{failure.number}.safetensors"
@@ -121,8 +125,9 @@ class RunFolder:
         tensors = {name: getattr(batch, name) for name in ("state", "reference", "action", "reward")}
         save_file({name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}, path)
         return RunStopped(
-            f"Training diverged in iteration {iteration}: {failure}. The batch is saved in {path}. A smaller "
-            f"--learn.{failure.kind}-rate or --collect.reward-scale usually helps."
+            f"Training diverged in iteration {iteration}: {failure}. The batch is saved in {path}. Resuming would only "
+            f"repeat this; train anew with a smaller rate, e.g. top-erl train --config {self.path / 'config.yaml'} "
+            f"--learn.{failure.kind}-rate {rate / 3:.1g}"
         )
 
 

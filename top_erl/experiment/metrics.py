@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import importlib.util
-import math
-import os
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -16,12 +11,11 @@ from typing import Any
 
 from top_erl.algorithms import IterationStats
 from top_erl.algorithms.stats import CriticStats, PolicyStats
-from top_erl.errors import RunStopped, UserError, missing_extra
+from top_erl.errors import missing_extra
 from top_erl.experiment.checkpoint import Progress
 from top_erl.experiment.config import LogConfig
+from top_erl.experiment.metrics_file import CsvSink, Row, Sink
 from top_erl.rollout import Scores
-
-Row = dict[str, float]
 
 _SHORT = {
     "regression_loss": "trust_region_loss",
@@ -70,53 +64,6 @@ def score_row(prefix: str, scores: Scores) -> Row:
     row = {f"{prefix}_return": float(scores.returns.mean())}
     row.update({f"{prefix}_{name}": float(values.mean()) for name, values in scores.metrics.items()})
     return row
-
-
-class Sink(ABC):
-    """Somewhere rows go."""
-
-    @abstractmethod
-    def write(self, row: Row) -> None:
-        """Take one row."""
-
-    def close(self) -> None:
-        """Flush and release."""
-        return
-
-
-class CsvSink(Sink):
-    """`metrics.csv`: one line per iteration, flushed at once; empty where a number was not measured."""
-
-    def __init__(self, path: Path, columns: list[str], keep_until: int) -> None:
-        """Open the file; rows after iteration `keep_until` belong to work that was lost and are dropped."""
-        self.path, self.columns = path, columns
-        kept = [row for row in read_metrics(path) if row["iteration"] <= keep_until] if path.exists() else []
-        temporary = path.with_name(f".{path.name}.writing")
-        try:
-            with temporary.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(columns)
-                writer.writerows([_cell(row.get(column)) for column in columns] for row in kept)
-            os.replace(temporary, path)
-            self._file = path.open("a", newline="", encoding="utf-8")
-        except OSError as error:
-            raise self._cannot_write(error) from error
-
-    def write(self, row: Row) -> None:
-        """Append a line."""
-        try:
-            csv.writer(self._file).writerow([_cell(row.get(column)) for column in self.columns])
-            self._file.flush()
-        except OSError as error:
-            raise self._cannot_write(error) from error
-
-    def close(self) -> None:
-        """Close the file; what could not be written has been complained about already."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-    def _cannot_write(self, error: OSError) -> RunStopped:
-        return RunStopped(f"Could not write {self.path}: {error}. Free some space, then resume the run.")
 
 
 class TensorBoardSink(Sink):
@@ -183,25 +130,3 @@ def make_sinks(
     if log.tensorboard and importlib.util.find_spec("tensorboard") is not None:
         sinks.append(TensorBoardSink(folder / "tensorboard", progress.env_steps + 1))
     return [CsvSink(folder / "metrics.csv", columns, progress.iteration), *sinks]
-
-
-def read_metrics(path: Path) -> list[Row]:
-    """Read a `metrics.csv`; numbers that were not measured are missing from a row. A torn last line is ignored."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    header, *lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
-    rows: list[Row] = []
-    for line in lines:
-        try:
-            row = {name: float(cell) for name, cell in zip(header, line, strict=True) if cell}
-        except ValueError:
-            row = {}
-        if not {"iteration", "env_steps"} <= row.keys():
-            raise UserError(f"{path} is damaged in line {len(rows) + 2}: mend that line or delete the file.")
-        rows.append(row)
-    return rows
-
-
-def _cell(value: float | None) -> str:
-    if value is None:
-        return ""
-    return str(int(value)) if math.isfinite(value) and value == int(value) and abs(value) < 1e15 else repr(value)

@@ -16,7 +16,8 @@ from top_erl.errors import RunStopped, UserError
 from top_erl.experiment.callbacks import BaseCallback
 from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
-from top_erl.experiment.metrics import Row, Sink, make_sinks, metric_columns
+from top_erl.experiment.metrics import make_sinks, metric_columns
+from top_erl.experiment.metrics_file import Row, Sink
 from top_erl.experiment.training import Training
 
 
@@ -80,6 +81,9 @@ def resume_training(
     if checkpoint is not None:
         training.restore(checkpoint)
     if total_env_steps is not None:
+        if total_env_steps < training.progress.env_steps:
+            training.close()
+            raise UserError(f"--total-env-steps must exceed the {training.progress.env_steps:,} steps already done.")
         training.extend(total_env_steps)
         folder.write_config(training.config)
     return training
@@ -101,7 +105,9 @@ def _advance(training: Training, folder: RunFolder | None) -> Row:
         iteration = training.progress.iteration + 1
         if folder is None:
             raise RunStopped(f"Training diverged in iteration {iteration}: {failure}.") from failure
-        raise folder.save_failure(iteration, failure) from failure
+        learn = training.config.algorithm.learn
+        rate = learn.critic_rate if failure.kind == "critic" else learn.policy_rate
+        raise folder.save_failure(iteration, failure, rate) from failure
 
 
 def _save_if_due(training: Training, folder: RunFolder | None, *, last: bool) -> None:

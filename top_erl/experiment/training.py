@@ -13,8 +13,9 @@ from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
 from top_erl.experiment.config import RunConfig, make_primitive
 from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, use_threads
-from top_erl.experiment.metrics import Row, iteration_row
-from top_erl.rollout import EpisodeCollector, Scores
+from top_erl.experiment.metrics import iteration_row
+from top_erl.experiment.metrics_file import Row
+from top_erl.rollout import EpisodeCollector, Scores, check_stride
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task
 
@@ -30,8 +31,10 @@ class Training:
         self.hardware = hardware or choose_hardware(config, self.task)
         use_threads(self.hardware.threads)
         self.primitive = make_primitive(config.primitive, self.spec)
-        self.player = make_player(self.task, config.task, self.hardware.workers)
+        device = _device(config.hardware.device)
         algorithm = config.algorithm
+        check_stride(self.spec, algorithm.collect.stride)
+        self.player = make_player(self.task, config.task, self.hardware.workers)  # last: it may start processes
         self.collector = EpisodeCollector(
             self.player,
             self.spec,
@@ -48,7 +51,7 @@ class Training:
             self.collector,
             seed=config.seed,
             total_iterations=self.total_iterations,
-            device=_device(config.hardware.device),
+            device=device,
         )
         self.progress = Progress()
 

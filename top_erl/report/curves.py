@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import UserError, missing_extra
-from top_erl.experiment.metrics import Row, read_metrics
+from top_erl.experiment.metrics_file import Row, read_metrics
 from top_erl.experiment.serialize import read_yaml
 
 Array = NDArray[np.float64]
@@ -25,6 +25,8 @@ _PANELS = (
     ("critic_loss", "critic loss"),
     ("entropy", "policy entropy"),
 )
+_NO_SETTING = ("seed", "total_env_steps", "checkpoint", "log", "hardware")
+"""Parts of a configuration that do not make it another setting."""
 _COLORS = ("#2563eb", "#d9480f", "#2b8a3e", "#862e9c", "#c2255c", "#0b7285", "#5c940d", "#495057")
 
 
@@ -81,7 +83,7 @@ def plot_runs(folders: Sequence[Path], output: Path) -> None:
 
 
 def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
-    """Read the runs and put those together that differ in their seed only."""
+    """Read the runs and put those together that differ in nothing that matters but their seed."""
     groups: dict[str, RunGroup] = {}
     for folder in folders:
         path = folder / "metrics.csv"
@@ -91,7 +93,7 @@ def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
         config = read_yaml(folder / "config.yaml")
         if not isinstance(config, dict) or not {"method", "task"} <= config.keys():
             raise UserError(f"{folder / 'config.yaml'} does not say which method and task the run is of.")
-        key = json.dumps({name: value for name, value in config.items() if name != "seed"}, sort_keys=True)
+        key = json.dumps({name: value for name, value in config.items() if name not in _NO_SETTING}, sort_keys=True)
         label = f"{config['method']} · {str(config['task']).rpartition('/')[2]}"
         groups.setdefault(key, RunGroup(label, [])).runs.append(rows)
     return [RunGroup(f"{group.label} ({_seeds(len(group.runs))})", group.runs) for group in groups.values()]

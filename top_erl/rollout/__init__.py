@@ -1,6 +1,6 @@
 """Episodes: playing them, collecting them, replaying them."""
 
-from top_erl.rollout.collector import EpisodeCollector, Scores
+from top_erl.rollout.collector import EpisodeCollector, Scores, check_stride
 from top_erl.rollout.player import LocalPlayer, Player, WorkerError, WorkerPool
 from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
 
@@ -13,4 +13,5 @@ __all__ = [
     "Scores",
     "WorkerError",
     "WorkerPool",
+    "check_stride",
 ]

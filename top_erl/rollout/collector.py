@@ -60,10 +60,7 @@ class EpisodeCollector:
         keep_behaviour: bool = False,
     ) -> None:
         """Tie a player and a primitive together; `seed` names the run's random streams."""
-        if spec.horizon % stride:
-            raise UserError(
-                f"collect.stride ({stride}) must divide the task's horizon ({spec.horizon} steps) without remainder."
-            )
+        check_stride(spec, stride)
         self.player, self.spec, self.primitive = player, spec, primitive
         self.seed, self.stride, self.reward_scale = seed, stride, reward_scale
         self.keep_behaviour = keep_behaviour
@@ -169,6 +166,14 @@ class EpisodeCollector:
                     f"Task {self.spec.id} returned NaN or infinity in its {name} at step {step} of the episode with "
                     f"seed {seeds[episode]}; mend the environment, then resume: nothing saved is lost."
                 )
+
+
+def check_stride(spec: TaskSpec, stride: int) -> None:
+    """Refuse a stride that would leave part of an episode over."""
+    if spec.horizon % stride:
+        raise UserError(
+            f"collect.stride ({stride}) must divide the task's horizon ({spec.horizon} steps) without remainder."
+        )
 
 
 def _scores(outcomes: EpisodeOutcomes) -> Scores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import traceback
 from multiprocessing.connection import Connection
+from typing import Any
 
 from top_erl.errors import UserError
 from top_erl.tasks.contract import Task
@@ -28,17 +29,20 @@ def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None) -> N
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     if factory is not None:
         register_task(task_id, factory)
-    task: Task | None = None
+    tasks: list[Task] = []
     try:
         while True:
-            command, argument = pipe.recv()
-            try:
-                task = task or make_task(task_id)
-                pipe.send(task.begin(argument) if command == "begin" else task.play(argument))
-            except (EOFError, BrokenPipeError, ConnectionResetError):
-                raise
-            except Exception as error:
-                pipe.send(WorkerFailure(error))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        if task is not None:
+            pipe.send(_answer(tasks, task_id, *pipe.recv()))
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the other end is gone
+        for task in tasks:
             task.close()
+
+
+def _answer(tasks: list[Task], task_id: str, command: str, argument: Any) -> object:
+    """Do what a message asks for; the task is made by the first one. Any failure is itself an answer."""
+    try:
+        if not tasks:
+            tasks.append(make_task(task_id))
+        return tasks[0].begin(argument) if command == "begin" else tasks[0].play(argument)
+    except Exception as error:
+        return WorkerFailure(error)
