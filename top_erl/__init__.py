@@ -8,6 +8,7 @@ agent.learn(total_env_steps=200_000)
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from top_erl import tasks as tasks  # registers the Gymnasium environments
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from top_erl.tasks import GymnasiumTask, Task, make_task, register_task
 
 __version__ = "0.1.0"
+
+# Threads of PyTorch that wait for each other spin; when another process needs the core, a step then takes a hundred
+# times as long. Sleeping after a short spin costs nothing measurable on an idle machine (docs/performance.md). The
+# variable is read when PyTorch is first imported; one that is set already is respected.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 _WHERE = {
     "TopErl": "top_erl.agent",

@@ -27,6 +27,7 @@ def _choose(
     **wanted: int,
 ) -> Hardware:
     monkeypatch.setattr(module, "available_cores", lambda: cores)
+    monkeypatch.setattr(module, "_WORTH_A_THREAD", 0)
     monkeypatch.setattr(module, "playing_seconds", lambda task, episodes: seconds)
     config = with_collect(replace(config, hardware=HardwareConfig(**wanted)), episodes=episodes, overlap=overlap)
     return choose_hardware(config, ToyTask())
@@ -59,6 +60,18 @@ def test_busy_workers_and_threads_share_the_cores(
     assert chosen.threads >= 1
     assert chosen.threads + chosen.workers <= cores
     assert chosen.workers == (0 if cores == 1 else min(cores - 1, episodes))
+
+
+def test_small_updates_use_one_thread(tiny: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "available_cores", lambda: 4)
+    task, tiny = ToyTask(), replace(tiny, hardware=HardwareConfig(workers=0))
+    learn, critic = replace(tiny.algorithm.learn, batch_size=64), replace(tiny.algorithm.critic, width=128, heads=8)
+    tokens = task.spec.horizon // tiny.algorithm.collect.stride
+    large = replace(tiny, algorithm=replace(tiny.algorithm, learn=learn, critic=critic))
+    assert module.update_size(large, task) == 64 * tokens * 128
+    monkeypatch.setattr(module, "_WORTH_A_THREAD", 64 * tokens * 128)
+    assert choose_hardware(large, task).threads == 4
+    assert choose_hardware(tiny, task).threads == 1
 
 
 def test_the_user_decides(tiny: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:

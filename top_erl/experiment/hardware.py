@@ -1,8 +1,9 @@
 """Threads and workers for the machine at hand.
 
-Two things matter on a small machine. Playing cheap episodes in worker processes costs more than it saves, so one
-episode is timed first. And OpenMP threads that wait for each other stall for seconds when another process holds one
-of the cores, so threads and busy workers together must not exceed the cores.
+Three things matter on a small machine. Playing cheap episodes in worker processes costs more than it saves, so one
+episode is timed first. Small updates gain nothing from a second thread. And OpenMP threads that wait for each other
+stall for seconds when another process holds one of the cores, so threads and busy workers together must not exceed
+the cores.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from top_erl.tasks import Task
 
 _WORTH_A_WORKER = 0.02
 """Seconds of playing per iteration below which worker processes do not pay."""
+
+_WORTH_A_THREAD = 200_000
+"""Numbers in the critic's tokens of a batch (episodes x tokens x width) below which one thread is as fast as two."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,16 @@ def choose_hardware(config: RunConfig, task: Task) -> Hardware:
         spare = cores - max(1, wanted.threads) if config.algorithm.collect.overlap else cores
         workers = max(1, min(spare, episodes)) if worth_it else 0
     busy = workers if config.algorithm.collect.overlap else 0
-    threads = wanted.threads or max(1, cores - busy)
+    useful = cores if update_size(config, task) >= _WORTH_A_THREAD else 1
+    threads = wanted.threads or max(1, min(useful, cores - busy))
     return Hardware(threads, workers)
+
+
+def update_size(config: RunConfig, task: Task) -> int:
+    """Numbers in the critic's tokens of one batch."""
+    algorithm = config.algorithm
+    tokens = algorithm.learn.batch_size * (task.spec.horizon // algorithm.collect.stride)
+    return tokens * algorithm.critic.width
 
 
 def playing_seconds(task: Task, episodes: int) -> float:

@@ -41,10 +41,18 @@ def _laptop(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
     algorithm = TopErlConfig(
         collect=CollectConfig(episodes=16, prefill=40, capacity=3000, stride=stride, reward_scale=1.0),
         policy=PolicyConfig(hidden=(128, 128), initial_std=1.0),
-        critic=CriticConfig(width=64, heads=4, layers=2),
+        critic=CriticConfig(width=64, heads=4, layers=1),
         segments=SegmentsConfig(count=8),
-        trust_region=TrustRegionConfig(mean_bound=0.1, covariance_bound=0.005, anchor_rate=0.2),
-        learn=LearnConfig(batch_size=32, critic_steps=40, policy_steps=20, critic_rate=1e-3, policy_rate=1e-3),
+        trust_region=TrustRegionConfig(mean_bound=0.1, covariance_bound=0.05, anchor_rate=0.2),
+        learn=LearnConfig(
+            batch_size=32,
+            critic_steps=40,
+            policy_steps=20,
+            critic_rate=2e-3,
+            policy_rate=3e-4,
+            target_rate=0.02,
+            standardize=True,
+        ),
     )
     return RunConfig(
         task=task_id,
