@@ -107,3 +107,15 @@ def test_state_of_an_optimizer_goes_through_plain_tensors() -> None:
     restore_optimizer(fresh, tensors)
     assert _run(module, optimizer) == _run(other, fresh)
     assert not optimizer_tensors(adam(_linear(), RATE, DECAY))
+
+
+def test_learning_rates_fall_linearly_to_their_final_values() -> None:
+    learn = {"critic_rate": 1e-2, "policy_rate": 4e-3, "final_rate": 0.25, "critic_steps": 1, "policy_steps": 1}
+    learner = tiny_learner(tiny_config(learn=learn), total_iterations=10)
+    learner.prefill()
+    for iteration, factor in ((1, 1 - 0.75 * 0.1), (4, 0.7), (10, 0.25), (13, 0.25)):  # 1 − 0.75 · i/10, then constant
+        learner.iterate(iteration)
+        for optimizer, rate in ((learner.critic_optimizer, 1e-2), (learner.policy_optimizer, 4e-3)):
+            assert [group["lr"] for group in optimizer.param_groups] == pytest.approx(
+                [rate * factor] * len(optimizer.param_groups)
+            )

@@ -117,6 +117,8 @@ class LearnConfig:
     """Learning rate of the critic (AdamW)."""
     policy_rate: float = 5e-4
     """Learning rate of the policy (Adam)."""
+    final_rate: float = 1.0
+    """Factor on both learning rates at the last iteration, reached linearly; 1: constant, as in the paper."""
     critic_decay: float = 1e-5
     """Decoupled weight decay of the critic's matrices."""
     policy_decay: float = 1e-5
@@ -144,6 +146,8 @@ class LearnConfig:
             raise UserError("learn.batch_size must be at least 1; critic_steps and policy_steps must not be negative.")
         if min(self.critic_rate, self.policy_rate) <= 0.0 or min(self.critic_decay, self.policy_decay) < 0.0:
             raise UserError("learn.critic_rate and policy_rate must be positive, the decays not negative.")
+        if not 0.0 <= self.final_rate <= 1.0:
+            raise UserError("learn.final_rate must lie in [0, 1].")
         if not (0.0 < self.target_rate <= 1.0 and 0.0 < self.discount <= 1.0):
             raise UserError("learn.target_rate and learn.discount must lie in (0, 1].")
         if self.target == "ensemble" and self.ensemble_size < 2:

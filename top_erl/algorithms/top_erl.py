@@ -104,6 +104,7 @@ class TopErlLearner:
         self.collector.start(self.policy, count, next_count=count)
         scores = None if self.config.collect.overlap else self._store_episodes()
 
+        self._set_learning_rates(iteration)
         bound = self.entropy_bound(iteration)
         critic_steps = learn.critic_steps if iteration >= learn.critic_start else 0
         policy_steps = learn.policy_steps if iteration >= learn.policy_start else 0
@@ -120,6 +121,14 @@ class TopErlLearner:
             critic=mean_stats(critic_stats, CriticStats),
             policy=mean_stats(policy_stats, PolicyStats),
         )
+
+    def _set_learning_rates(self, iteration: int) -> None:
+        """Let both learning rates fall linearly to their final values."""
+        learn = self.config.learn
+        factor = 1.0 - (1.0 - learn.final_rate) * min(1.0, iteration / self.total_iterations)
+        for optimizer, rate in ((self.critic_optimizer, learn.critic_rate), (self.policy_optimizer, learn.policy_rate)):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * factor
 
     def _store_episodes(self) -> Scores:
         episodes, scores = self.collector.finish()
