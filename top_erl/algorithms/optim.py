@@ -1,6 +1,8 @@
-"""Optimisers as the authors set them up, and their state as plain tensors."""
+"""Optimisers as the authors set them up, and a learner's state as plain tensors."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +19,37 @@ def adam_w(module: nn.Module, rate: float, decay: float) -> torch.optim.Optimize
 def adam(module: nn.Module, rate: float, decay: float) -> torch.optim.Optimizer:
     """Adam with coupled (L2) decay on everything."""
     return torch.optim.Adam(module.parameters(), lr=rate, weight_decay=decay, fused=True)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Change the learning rate of all parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def flatten_state(
+    modules: Mapping[str, nn.Module], optimizers: Mapping[str, torch.optim.Optimizer]
+) -> dict[str, Tensor]:
+    """All tensors of networks and optimisers under `name.key`."""
+    parts: dict[str, dict[str, Tensor]] = {name: dict(module.state_dict()) for name, module in modules.items()}
+    parts.update({name: optimizer_tensors(optimizer) for name, optimizer in optimizers.items()})
+    return {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
+
+
+def restore_state(
+    state: Mapping[str, Tensor],
+    modules: Mapping[str, nn.Module],
+    optimizers: Mapping[str, torch.optim.Optimizer],
+) -> None:
+    """Put back what `flatten_state` made."""
+
+    def part(name: str) -> dict[str, Tensor]:
+        return {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
+
+    for name, module in modules.items():
+        module.load_state_dict(part(name))
+    for name, optimizer in optimizers.items():
+        restore_optimizer(optimizer, part(name))
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from top_erl.algorithms.config import TopErlConfig
-from top_erl.algorithms.optim import adam, adam_w, optimizer_tensors, restore_optimizer
+from top_erl.algorithms.optim import adam, adam_w, flatten_state, restore_state, set_rate
 from top_erl.algorithms.segments import Segments
 from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats, sum_stats
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
@@ -126,9 +126,8 @@ class TopErlLearner:
         """Let both learning rates fall linearly to their final values."""
         learn = self.config.learn
         factor = 1.0 - (1.0 - learn.final_rate) * min(1.0, iteration / self.total_iterations)
-        for optimizer, rate in ((self.critic_optimizer, learn.critic_rate), (self.policy_optimizer, learn.policy_rate)):
-            for group in optimizer.param_groups:
-                group["lr"] = rate * factor
+        set_rate(self.critic_optimizer, factor * learn.critic_rate)
+        set_rate(self.policy_optimizer, factor * learn.policy_rate)
 
     def _store_episodes(self) -> Scores:
         episodes, scores = self.collector.finish()
@@ -349,32 +348,19 @@ class TopErlLearner:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training has changed, as plain tensors; the replay has its own."""
-        modules = self._modules()
-        state = {f"{name}.{key}": value for name, module in modules for key, value in module.state_dict().items()}
-        for name, optimizer in self._optimizers():
-            state.update({f"{name}.{key}": value for key, value in optimizer_tensors(optimizer).items()})
-        return state
+        return flatten_state(self._modules(), self._optimizers())
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a saved state."""
-        for name, module in self._modules():
-            module.load_state_dict(_below(state, name))
-        for name, optimizer in self._optimizers():
-            restore_optimizer(optimizer, _below(state, name))
+        restore_state(state, self._modules(), self._optimizers())
 
-    def _modules(self) -> list[tuple[str, nn.Module]]:
-        return [
-            ("policy", self.policy),
-            ("anchor", self.anchor),
-            ("critics", self.critics),
-            ("target_critics", self.target_critics),
-        ]
+    def _modules(self) -> dict[str, nn.Module]:
+        return {
+            "policy": self.policy,
+            "anchor": self.anchor,
+            "critics": self.critics,
+            "target_critics": self.target_critics,
+        }
 
-    def _optimizers(self) -> list[tuple[str, torch.optim.Optimizer]]:
-        return [("policy_optimizer", self.policy_optimizer), ("critic_optimizer", self.critic_optimizer)]
-
-
-def _below(state: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """The entries of a flat state that belong to one part."""
-    prefix = f"{name}."
-    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        return {"policy_optimizer": self.policy_optimizer, "critic_optimizer": self.critic_optimizer}

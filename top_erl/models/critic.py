@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as fn
 
 from top_erl.errors import UserError
+from top_erl.models.linear import Linear
 from top_erl.models.standardizer import Standardizer
 
 
@@ -57,11 +58,11 @@ class _Block(nn.Module):
         self.heads = config.heads
         self.dropout = config.dropout
         self.norm_attention = nn.LayerNorm(width) if config.layer_norm else nn.Identity()
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.attention_out = nn.Linear(width, width)
+        self.query_key_value = Linear(width, 3 * width)
+        self.attention_out = Linear(width, width)
         self.norm_mlp = nn.LayerNorm(width) if config.layer_norm else nn.Identity()
-        self.mlp_in = nn.Linear(width, 4 * width)
-        self.mlp_out = nn.Linear(4 * width, width)
+        self.mlp_in = Linear(width, 4 * width)
+        self.mlp_out = Linear(4 * width, width)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Transform tokens, [N, M, E]."""
@@ -77,24 +78,22 @@ class _Block(nn.Module):
         Keys and values are needed of all tokens up to it, everything else of itself alone.
         """
         count, length, width = tokens.shape
-        chosen = tokens[torch.arange(count, device=tokens.device), index]  # [N, E]
+        rows = torch.arange(count, device=tokens.device)
         normed = self.norm_attention(tokens)
-        weight, bias = self.query_key_value.weight, self.query_key_value.bias
-        query = fn.linear(normed[torch.arange(count, device=tokens.device), index], weight[:width], bias[:width])
-        key, value = fn.linear(normed, weight[width:], bias[width:]).chunk(2, dim=-1)  # [N, M, E] each
+        query = self.query_key_value.rows(normed[rows, index], slice(width))  # [N, E]
+        key, value = self.query_key_value.rows(normed, slice(width, None)).chunk(2, dim=-1)  # [N, M, E] each
         query = query.unflatten(-1, (self.heads, -1))  # [N, H, E/H]
         key, value = key.unflatten(-1, (self.heads, -1)), value.unflatten(-1, (self.heads, -1))  # [N, M, H, E/H]
         score = torch.einsum("nhe,nmhe->nhm", query * query.shape[-1] ** -0.5, key)
         future = torch.arange(length, device=tokens.device) > index[:, None]  # [N, M]
         share = score.masked_fill(future[:, None], float("-inf")).softmax(-1)
         mixed = torch.einsum("nhm,nmhe->nhe", share, value).flatten(-2)  # [N, E]
-        return self._feed_forward(chosen, mixed)
+        return self._feed_forward(tokens[rows, index], mixed)
 
     def alone(self, tokens: Tensor) -> Tensor:
         """Transform tokens that are sequences of their own, [N, E]: attention is then the value itself."""
-        width = tokens.shape[-1]
-        weight, bias = self.query_key_value.weight, self.query_key_value.bias
-        return self._feed_forward(tokens, fn.linear(self.norm_attention(tokens), weight[-width:], bias[-width:]))
+        value = self.query_key_value.rows(self.norm_attention(tokens), slice(2 * tokens.shape[-1], None))
+        return self._feed_forward(tokens, value)
 
     def _feed_forward(self, tokens: Tensor, mixed: Tensor) -> Tensor:
         """Finish the block: add what attention mixed, then the MLP's answer, [..., E]."""
