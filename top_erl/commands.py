@@ -27,6 +27,17 @@ from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task, task_ids
 
 
+TRAIN_HELP = """\
+Train a policy. Options start from the preset for --task, --method and --scale.
+
+  top-erl train --seed 1 --total-env-steps 200000       another seed, a shorter run
+  top-erl train --task my_module:MyTask                 an environment of your own
+  top-erl train --learn.target clipped                  an option of the critic's target
+  top-erl train --segments.kind fixed_count             an ablation: 25 segments of fixed length
+  top-erl train --config runs/NAME/config.yaml          repeat a run, perhaps with changes
+"""
+
+
 @dataclass(frozen=True)
 class TrainOptions:
     """Options of `top-erl train`."""
@@ -99,7 +110,7 @@ def train(words: list[str]) -> int:
         TrainOptions,
         words,
         prog="top-erl train",
-        description="Train a policy. Options start from the preset for --task, --method and --scale.",
+        description=TRAIN_HELP,
         default=TrainOptions(start),
     )
     console = Console()
