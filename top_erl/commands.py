@@ -26,7 +26,6 @@ from top_erl.rollout import Scores
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task, task_ids
 
-
 TRAIN_HELP = """\
 Train a policy. Options start from the preset for --task, --method and --scale.
 
