@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from top_erl.errors import UserError
@@ -20,12 +20,14 @@ from top_erl.experiment.callbacks import CallbackLike, as_callback
 from top_erl.experiment.checkpoint import load_checkpoint, save_checkpoint
 from top_erl.experiment.config import RunConfig
 from top_erl.experiment.folder import RunFolder
+from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import RunEnd, run_training
-from top_erl.experiment.serialize import write_yaml
 from top_erl.experiment.training import Training
+from top_erl.experiment.trust import check_trusted
 from top_erl.primitives import Reference
 from top_erl.rollout import Scores
+from top_erl.seeding import episode_seeds
 
 
 class TopErl:
@@ -38,6 +40,7 @@ class TopErl:
         seed: int = 0,
         scale: str = "laptop",
         config: RunConfig | None = None,
+        hardware: Hardware | None = None,
     ) -> None:
         """Make an untrained agent.
 
@@ -46,10 +49,11 @@ class TopErl:
             seed: seed of everything random.
             scale: preset, `laptop` or `paper`.
             config: a whole configuration instead; it then says task, seed and scale.
+            hardware: threads and workers; chosen for this machine if None.
         """
         if (task is None) == (config is None):
             raise UserError("Give TopErl a task, or a whole config, but not both.")
-        self.training = Training(config or preset("top_erl", str(task), scale, seed))
+        self.training = Training(config or preset("top_erl", str(task), scale, seed), hardware)
 
     @property
     def config(self) -> RunConfig:
@@ -84,6 +88,8 @@ class TopErl:
         folder = None if run_dir is None else RunFolder(Path(run_dir))
         if folder is not None:
             folder.create(self.training)
+            if self.training.progress.iteration:
+                folder.save(self.training)  # what was learned before belongs to the run
         hooks = as_callback(callback)
         hooks.init_callback(self)
         self.last_run: RunEnd = run_training(self.training, folder, hooks, Console() if progress_bar else None)
@@ -121,30 +127,34 @@ class TopErl:
             measured = self.training.task.measured_state(observed)
             position = measured[0] if position is None else position
             velocity = measured[1] if velocity is None else velocity
-        state = np.concatenate((observed, np.zeros_like(observed[..., :1])), axis=-1)  # time is 0
-        policy = self.training.learner.policy
-        gaussian = policy(
-            torch.as_tensor(np.atleast_2d(state), dtype=torch.float32, device=policy.raw_covariance.device)
-        )
-        params = gaussian.mean
-        if not deterministic:
-            noise = torch.randn(params.shape, generator=generator).to(params.device)
-            params = gaussian.sample(noise)
-        times = torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt
-        reference = self.training.primitive.trajectory(
-            params.double().cpu().reshape(*observed.shape[:-1], -1),
-            times,
+        params = self._params(observed, deterministic, generator)
+        return self.training.primitive.trajectory(
+            params,
+            torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt,
             init_time=0.0,
             init_position=torch.as_tensor(np.asarray(position, dtype=np.float64)),
             init_velocity=torch.as_tensor(np.asarray(velocity, dtype=np.float64)),
         )
-        return reference
 
-    def evaluate(self, episodes: int = 100, stream: str = "fresh") -> Scores:
-        """Play the deterministic policy on fresh contexts that training and its evaluations never see."""
-        if episodes < 1:
-            raise UserError(f"An evaluation needs at least 1 episode, not {episodes}.")
-        return self.training.evaluate(episodes, stream)
+    def _params(
+        self, observed: NDArray[np.float64], deterministic: bool, generator: torch.Generator | None
+    ) -> torch.Tensor:
+        """Primitive parameters for first observations, [S] to [P] or [B, S] to [B, P], in float64."""
+        state = np.concatenate((observed, np.zeros_like(observed[..., :1])), axis=-1)  # time is 0
+        policy = self.training.learner.policy
+        device = policy.raw_covariance.device
+        gaussian = policy(torch.as_tensor(np.atleast_2d(state), dtype=torch.float32, device=device))
+        params = gaussian.mean
+        if not deterministic:
+            params = gaussian.sample(torch.randn(params.shape, generator=generator).to(device))
+        return params.double().cpu().reshape(*observed.shape[:-1], -1)
+
+    def evaluate(self, episodes: int = 100, seed: int = 0) -> Scores:
+        """Play the deterministic policy on fresh contexts, which neither training nor its evaluations see."""
+        if episodes < 1 or seed < 0:
+            raise UserError("An evaluation needs at least 1 episode, and a seed that is not negative.")
+        seeds = episode_seeds(seed, "fresh", 0, episodes)
+        return self.training.collector.evaluate(self.training.learner.policy, seeds)
 
     def save(self, path: str | Path, *, replay: bool = True) -> None:
         """Save to a folder; with the replay, a loaded agent goes on learning exactly as this one would."""
@@ -153,24 +163,36 @@ class TopErl:
             raise UserError(f"{folder} is a run folder, which saves itself; save the agent somewhere else.")
         folder.mkdir(parents=True, exist_ok=True)
         save_checkpoint(folder / "checkpoint", self.training.checkpoint(with_replay=replay))
-        write_yaml(folder / "config.yaml", self.config.to_dict())
+        run = RunFolder(folder)
+        run.write_fingerprint(self.training)
+        run.write_config(self.config)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str | None = None) -> TopErl:
-        """Load an agent saved by `save`, or the newest checkpoint of a run folder."""
+    def load(
+        cls, path: str | Path, *, task: str | None = None, device: str | None = None, previous: bool = False
+    ) -> TopErl:
+        """Load an agent saved by `save`, or the newest checkpoint of a run folder.
+
+        Args:
+            path: the folder.
+            task: name a task that is code of your own, `module:Class`, unless it has been imported already: loading
+                a stranger's folder must not import what it asks for.
+            device: torch device to use instead of the saved one.
+            previous: fall back to an earlier checkpoint of a run if the newest is damaged.
+        """
         folder = RunFolder.open(Path(path))
         config = folder.config()
+        check_trusted(config, task)
         if device is not None:
             config = replace(config, hardware=replace(config.hardware, device=device))
-        agent = cls(config=config)
+        agent = cls(config=config, hardware=folder.hardware())
         saved = folder.path / "checkpoint"
-        if saved.exists():
-            checkpoint = load_checkpoint(saved, agent.training.belongs_to)
+        if saved.parent.joinpath("checkpoints").is_dir():
+            checkpoint = folder.load(agent.training.belongs_to, fall_back=previous)
         else:
-            newest = folder.load(agent.training.belongs_to)
-            if newest is None:
-                raise UserError(f"{folder.path} has no checkpoint yet.")
-            checkpoint = newest
+            checkpoint = load_checkpoint(saved, agent.training.belongs_to)
+        if checkpoint is None:
+            raise UserError(f"{folder.path} has no checkpoint yet.")
         agent.training.restore(checkpoint)
         return agent
 

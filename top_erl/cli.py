@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 
@@ -48,19 +49,19 @@ def _dispatch(words: list[str]) -> int:
 
         print(__version__)
         return 0
-    from top_erl import commands  # heavy imports wait until a command is known
-
-    table: dict[str, Callable[[list[str]], int]] = {
-        "train": commands.train,
-        "resume": commands.resume,
-        "evaluate": commands.evaluate,
-        "plot": commands.plot,
-        "tasks": commands.tasks,
-        "methods": commands.methods,
+    modules = {
+        "train": "commands",
+        "resume": "commands",
+        "evaluate": "commands",
+        "plot": "commands_show",
+        "tasks": "commands_show",
+        "methods": "commands_show",
     }
-    if words[0] not in table:
-        raise unknown_name("command", words[0], table)
-    return table[words[0]](words[1:])
+    if words[0] not in modules:
+        raise unknown_name("command", words[0], modules)
+    module = importlib.import_module(f"top_erl.{modules[words[0]]}")  # heavy imports wait until a command is known
+    command: Callable[[list[str]], int] = getattr(module, words[0])
+    return command(words[1:])
 
 
 if __name__ == "__main__":

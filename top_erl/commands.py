@@ -1,10 +1,10 @@
-"""The subcommands of `top-erl`, one function each."""
+"""The subcommands of `top-erl` that train or evaluate, one function each."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,16 +15,15 @@ from rich.table import Table
 
 from top_erl.agent import TopErl
 from top_erl.cli_parsing import option_value, parse
-from top_erl.errors import UserError
+from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.config import RunConfig
 from top_erl.experiment.folder import RunFolder, new_run_path
-from top_erl.experiment.presets import METHODS, preset
+from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
+from top_erl.experiment.trust import check_trusted
 from top_erl.report.curves import plot_runs, plotting_available
 from top_erl.rollout import Scores
-from top_erl.seeding import episode_seeds
-from top_erl.tasks import make_task, task_ids
 
 TRAIN_HELP = """\
 Train a policy. Options start from the preset for --task, --method and --scale.
@@ -58,7 +57,9 @@ class ResumeOptions:
     previous: bool = False
     """Fall back to an earlier checkpoint if the newest is damaged."""
     total_env_steps: int | None = None
-    """Train to this many control steps instead of the configured ones."""
+    """Train to this many control steps instead of the configured ones; schedules stretch to the new end."""
+    task: str | None = None
+    """Name the run's task if it is code of your own, module:Class."""
     workers: int | None = None
     """Worker processes in this session, instead of as many as before; the numbers do not depend on them."""
 
@@ -73,26 +74,12 @@ class EvaluateOptions:
     """Episodes to play, each with a fresh context."""
     seed: int = 0
     """Which fresh contexts."""
+    previous: bool = False
+    """Fall back to an earlier checkpoint if the newest is damaged."""
+    task: str | None = None
+    """Name the run's task if it is code of your own, module:Class."""
     json: Path | None = None
     """Also write the numbers to this file."""
-
-
-@dataclass(frozen=True)
-class PlotOptions:
-    """Options of `top-erl plot`."""
-
-    run_dirs: Annotated[tuple[Path, ...], tyro.conf.Positional] = field(default=())
-    """Folders of the runs; several seeds of one setting are drawn as one curve with its spread."""
-    output: Path | None = None
-    """Picture to write (png, pdf or svg); default: curves.png in the (first) run's folder."""
-
-
-@dataclass(frozen=True)
-class TasksOptions:
-    """Options of `top-erl tasks`."""
-
-    task: Annotated[str | None, tyro.conf.Positional] = None
-    """A task to show in full."""
 
 
 def train(words: list[str]) -> int:
@@ -112,6 +99,8 @@ def train(words: list[str]) -> int:
         description=TRAIN_HELP,
         default=TrainOptions(start),
     )
+    if config_file:
+        check_trusted(options.run, option_value(words, "task", ""))
     console = Console()
     folder = RunFolder(options.run_dir or new_run_path(options.run))
     folder.check_free()
@@ -131,7 +120,11 @@ def resume(words: list[str]) -> int:
     options = parse(ResumeOptions, words, prog="top-erl resume", description="Go on with a run that was stopped.")
     folder = RunFolder.open(options.run_dir)
     training = resume_training(
-        folder, fall_back=options.previous, total_env_steps=options.total_env_steps, workers=options.workers
+        folder,
+        fall_back=options.previous,
+        total_env_steps=options.total_env_steps,
+        workers=options.workers,
+        task=options.task,
     )
     console = Console()
     done, total = training.progress.iteration, training.total_iterations
@@ -153,9 +146,8 @@ def evaluate(words: list[str]) -> int:
     )
     if options.episodes < 1 or options.seed < 0:
         raise UserError("--episodes must be at least 1, and --seed must not be negative.")
-    agent = TopErl.load(options.run_dir)
-    seeds = episode_seeds(options.seed, "fresh", 0, options.episodes)
-    scores = agent.training.collector.evaluate(agent.training.learner.policy, seeds)
+    agent = TopErl.load(options.run_dir, task=options.task, previous=options.previous)
+    scores = agent.evaluate(options.episodes, options.seed)
     agent.close()
     title = f"{agent.training.spec.id}: {options.episodes} fresh episodes after {agent.num_timesteps:,} steps"
     Console().print(_score_table(scores, title))
@@ -168,78 +160,33 @@ def evaluate(words: list[str]) -> int:
     return 0
 
 
-def plot(words: list[str]) -> int:
-    """Draw learning curves."""
-    options = parse(
-        PlotOptions, words, prog="top-erl plot", description="Draw the learning curves of one or more runs."
-    )
-    if not options.run_dirs:
-        raise UserError("Name at least one run folder: top-erl plot runs/NAME.")
-    folders = [RunFolder.open(path).path for path in options.run_dirs]
-    output = options.output or folders[0] / "curves.png"
-    plot_runs(folders, output)
-    print(f"wrote {output}")
-    return 0
-
-
-def tasks(words: list[str]) -> int:
-    """List tasks, or show one."""
-    options = parse(TasksOptions, words, prog="top-erl tasks", description="List the tasks, or show one in full.")
-    console = Console()
-    if options.task is None:
-        table = Table("task", "steps", "dt", "DoF", "what it is", box=None, header_style="bold")
-        for name in task_ids():
-            spec = make_task(name).spec
-            table.add_row(name, str(spec.horizon), f"{spec.dt:g} s", str(spec.num_dof), spec.description)
-        console.print(table)
-        return 0
-    spec = make_task(options.task).spec
-    table = Table(show_header=False, box=None)
-    for name in ("id", "description", "success_rule", "version", "horizon", "dt", "duration", "num_dof"):
-        table.add_row(name.replace("_", " "), str(getattr(spec, name)))
-    table.add_row("observation", f"{spec.observation_dim} entries")
-    table.add_row("context mask", "all" if spec.context_mask is None else str(spec.context_mask))
-    table.add_row("metrics", ", ".join(spec.metrics))
-    table.add_row("stride", str(spec.stride))
-    table.add_row("primitive", str(spec.primitive))
-    console.print(table)
-    return 0
-
-
-def methods(words: list[str]) -> int:
-    """List learning methods."""
-    if words and words[0] not in ("-h", "--help"):
-        raise UserError("top-erl methods takes no options.")
-    table = Table("method", "what it is", box=None, header_style="bold")
-    for name, line in METHODS.items():
-        table.add_row(name, line)
-    Console().print(table)
-    return 0
-
-
 def _run(training: Training, folder: RunFolder, console: Console) -> int:
     """Train, then say how it went and how to go on."""
+    again = _typed(folder.path, training.config.task)
     try:
         end = run_training(training, folder, console=console)
+    except RunDiverged:
+        raise  # resuming would repeat it
     except UserError:
-        console.out(f"The run stopped. Go on from its last checkpoint with: top-erl resume {_shell(folder.path)}")
+        console.out(f"The run stopped. Go on from its last checkpoint with: top-erl resume {again}")
         raise
     finally:
         training.close()
     if not end.finished:
         console.out(f"Stopped after iteration {training.progress.iteration} and saved. Go on with:", highlight=False)
-        console.out(f"  top-erl resume {_shell(folder.path)}", highlight=False)
+        console.out(f"  top-erl resume {again}", highlight=False)
         return 130
     if plotting_available():
         plot_runs([folder.path], folder.path / "curves.png")
         console.out(f"Learning curves: {folder.path / 'curves.png'}", highlight=False)
-    console.out(f"Try it on fresh contexts: top-erl evaluate {_shell(folder.path)}", highlight=False)
+    console.out(f"Try it on fresh contexts: top-erl evaluate {again}", highlight=False)
     return 0
 
 
-def _shell(path: Path) -> str:
-    """A path as it is typed in a shell."""
-    return shlex.quote(str(path))
+def _typed(path: Path, task: str) -> str:
+    """A run folder as it is typed in a shell, with the task if that is code and must be named."""
+    named = f" --task {shlex.quote(task)}" if ":" in task else ""
+    return shlex.quote(str(path)) + named
 
 
 def _score_table(scores: Scores, title: str) -> Table:

@@ -22,6 +22,10 @@ class RunStopped(UserError):  # noqa: N818 - it names what happened, and is show
     exit_code = 1
 
 
+class RunDiverged(RunStopped):
+    """A run whose numbers exploded; resuming would only repeat it."""
+
+
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> UserError:
     """Build the error for a name that does not exist, with the nearest valid one."""
     choices = sorted(valid)

@@ -123,7 +123,7 @@ def test_worked_example_with_v() -> None:
 def test_worked_example_with_q() -> None:
     learner, batch, stand_in = _example(target="q")
     target = _targets(learner, batch, seed=0)
-    assert sum(actions.shape[1] for actions in stand_in.actions) == 2 + 10  # the segments, and every index
+    assert sum(actions.shape[1] for actions in stand_in.actions) == 10  # every index; V is not trained
 
     def fresh(index: int) -> float:  # value of four new actions from s_i, or of those left
         return 10.0 * index + min(4, 10 - index)

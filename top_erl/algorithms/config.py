@@ -118,7 +118,8 @@ class LearnConfig:
     policy_rate: float = 5e-4
     """Learning rate of the policy (Adam)."""
     final_rate: float = 1.0
-    """Factor on both learning rates at the last iteration, reached linearly; 1: constant, as in the paper."""
+    """Factor on both learning rates at the last iteration, reached linearly; 1: constant, as in the paper. A run that
+    is extended stretches the fall to its new end."""
     critic_decay: float = 1e-5
     """Decoupled weight decay of the critic's matrices."""
     policy_decay: float = 1e-5

@@ -26,7 +26,7 @@ from top_erl.algorithms.optim import adam, adam_w, flatten_state, restore_state,
 from top_erl.algorithms.segments import Segments
 from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats, sum_stats
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
-from top_erl.errors import RunStopped
+from top_erl.errors import RunStopped, UserError
 from top_erl.models import CriticEnsemble, GaussianPolicy
 from top_erl.models.tools import frozen, frozen_copy, move_towards, seeded
 from top_erl.primitives import ProDmp
@@ -58,6 +58,11 @@ class TopErlLearner:
         spec, stride = collector.spec, config.collect.stride
         state_dim, action_dim = spec.observation_dim + 1, 2 * spec.num_dof
 
+        if collector.stored_horizon > config.critic.max_positions:
+            raise UserError(
+                f"An episode has {collector.stored_horizon} tokens, more than critic.max_positions "
+                f"({config.critic.max_positions}): raise that, or collect.stride."
+            )
         self.target = make_target(config.learn.target, config.learn.ensemble_size)
         with seeded(derive(seed, "networks", 0)):
             self.policy = GaussianPolicy(config.policy, state_dim, primitive.num_params).to(self.device)
@@ -219,10 +224,11 @@ class TopErlLearner:
             params: new primitive parameters per segment, [B, K, P].
             bootstrap_params: new parameters per stored state, [B, T, P], for the Q-target option.
         """
-        value = self.sequence_value(batch, segments, params)
         if bootstrap_params is None:
+            value = self.sequence_value(batch, segments, params)
             bootstrap = self._v_bootstrap(batch)
         else:
+            value = params.new_zeros(params.shape[:2])  # not trained
             bootstrap = self._q_bootstrap(batch, segments.length, bootstrap_params)
         returns = n_step_returns(batch.reward, bootstrap, segments, self.config.learn.discount)
         return torch.cat((value.unsqueeze(-1), returns), dim=-1)

@@ -119,7 +119,8 @@ class FunctionCallback(BaseCallback):
         self.function = function
 
     def _on_step(self) -> bool:
-        return self.function(self.metrics) is not False
+        answer = self.function(self.metrics)
+        return answer is None or bool(answer)
 
 
 class StopAtSuccess(BaseCallback):

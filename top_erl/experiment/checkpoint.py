@@ -71,15 +71,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         (temporary / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
         for name in (*_FILES, "meta.json"):
             _flush_to_disk(temporary / name)
-        if path.exists():  # never without a whole checkpoint: the old one steps aside first
-            aside = path.with_name(f".{path.name}.old")
-            shutil.rmtree(aside, ignore_errors=True)
-            path.rename(aside)
-            temporary.rename(path)
-            shutil.rmtree(aside)
-        else:
-            temporary.rename(path)
-        _flush_to_disk(path.parent)
+        _put_in_place(temporary, path)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunStopped(
@@ -88,8 +80,31 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         ) from error
 
 
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a complete checkpoint to its name; one that is there steps aside, and back if that fails."""
+    aside = _aside(path)
+    if path.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+    try:
+        temporary.rename(path)
+    except OSError:
+        if aside.exists():
+            aside.rename(path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+    _flush_to_disk(path.parent)
+
+
+def _aside(path: Path) -> Path:
+    """Where a checkpoint waits while it is being replaced."""
+    return path.with_name(f".{path.name}.old")
+
+
 def load_checkpoint(path: Path, belongs_to: dict[str, Any]) -> Checkpoint:
     """Read a checkpoint; one that is damaged, of another format or of another task is refused with a sentence."""
+    if not path.exists() and _aside(path).exists():  # killed while it was being replaced
+        path = _aside(path)
     meta = _read_meta(path)
     _check_belonging(path, meta["belongs_to"], belongs_to)
     tensors = []
@@ -110,9 +125,16 @@ def checkpoint_paths(folder: Path) -> list[Path]:
 
 
 def rotate(folder: Path, keep: int) -> None:
-    """Delete all but the newest `keep` checkpoints."""
-    for path in checkpoint_paths(folder)[:-keep]:
+    """Delete all but the newest `keep` checkpoints, and what killed runs left half written."""
+    for path in (*checkpoint_paths(folder)[:-keep], *folder.glob(".*.writing")):
         shutil.rmtree(path)
+
+
+def forget_after(folder: Path, iteration: int) -> None:
+    """Delete the checkpoints of later iterations: they were damaged, and the run goes on from an earlier one."""
+    for path in checkpoint_paths(folder):
+        if int(path.name) > iteration:
+            shutil.rmtree(path)
 
 
 def _read_meta(path: Path) -> dict[str, Any]:

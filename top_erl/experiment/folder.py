@@ -15,7 +15,7 @@ from typing import Any
 from safetensors.torch import save_file
 
 from top_erl.algorithms import Diverged
-from top_erl.errors import RunStopped, UserError
+from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.checkpoint import (
     Checkpoint,
     checkpoint_paths,
@@ -25,7 +25,7 @@ from top_erl.experiment.checkpoint import (
 )
 from top_erl.experiment.config import RunConfig
 from top_erl.experiment.hardware import Hardware, available_cores
-from top_erl.experiment.serialize import write_yaml
+from top_erl.experiment.serialize import write_whole, write_yaml
 from top_erl.experiment.training import Training
 
 _PACKAGES = ("top-erl", "torch", "numpy", "gymnasium", "mujoco", "metaworld", "safetensors")
@@ -59,15 +59,19 @@ class RunFolder:
         self.check_free()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.write_config(training.config)
-            text = json.dumps(_fingerprint(training), indent=2, ensure_ascii=False)
-            (self.path / "fingerprint.json").write_text(text + "\n", encoding="utf-8")
+            self.write_fingerprint(training)
+            self.write_config(training.config)  # last: it makes the folder a run
         except OSError as error:
             raise UserError(f"Cannot make the run folder {self.path}: {error}; give another --run-dir.") from None
 
     def write_config(self, config: RunConfig) -> None:
         """Write `config.yaml`."""
         write_yaml(self.path / "config.yaml", config.to_dict())
+
+    def write_fingerprint(self, training: Training) -> None:
+        """Write `fingerprint.json`."""
+        text = json.dumps(_fingerprint(training), indent=2, ensure_ascii=False)
+        write_whole(self.path / "fingerprint.json", text + "\n")
 
     def config(self) -> RunConfig:
         """Read `config.yaml`."""
@@ -116,7 +120,7 @@ class RunFolder:
                 print(f"{error} Trying the one before it.", file=sys.stderr)
         return None
 
-    def save_failure(self, iteration: int, failure: Diverged, rate: float) -> RunStopped:
+    def save_failure(self, iteration: int, failure: Diverged, rate: float) -> RunDiverged:
         """Save the batch that made a step diverge and say what happened; `rate` is that step's learning rate."""
         folder = self.path / "failure"
         folder.mkdir(exist_ok=True)
@@ -124,7 +128,7 @@ class RunFolder:
         batch = failure.batch
         tensors = {name: getattr(batch, name) for name in ("state", "reference", "action", "reward")}
         save_file({name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}, path)
-        return RunStopped(
+        return RunDiverged(
             f"Training diverged in iteration {iteration}: {failure}. The batch is saved in {path}. Resuming would only "
             f"repeat this; train anew with a smaller rate, e.g. top-erl train --config {self.path / 'config.yaml'} "
             f"--learn.{failure.kind}-rate {rate / 3:.1g}"

@@ -12,13 +12,9 @@ from typing import get_args
 from top_erl.algorithms import CollectConfig, LearnConfig, SegmentsConfig, TopErlConfig, TrustRegionConfig
 from top_erl.errors import unknown_name
 from top_erl.experiment.config import EvaluationConfig, Method, RunConfig, Scale
+from top_erl.experiment.methods import METHODS
 from top_erl.models import CriticConfig, PolicyConfig
 from top_erl.tasks import TaskSpec, make_task
-
-METHODS = {
-    "top_erl": "TOP-ERL: off-policy episodic RL, a transformer critic over action segments (the paper's method).",
-}
-"""Every method with one line about it."""
 
 
 def preset(method: str, task_id: str, scale: str, seed: int = 0) -> RunConfig:

@@ -12,13 +12,15 @@ from types import FrameType
 from rich.console import Console
 
 from top_erl.algorithms import Diverged
-from top_erl.errors import RunStopped, UserError
+from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.callbacks import BaseCallback
+from top_erl.experiment.checkpoint import forget_after
 from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.metrics import make_sinks, metric_columns
 from top_erl.experiment.metrics_file import Row, Sink
 from top_erl.experiment.training import Training
+from top_erl.experiment.trust import check_trusted
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,19 @@ def run_training(
 
 
 def resume_training(
-    folder: RunFolder, *, fall_back: bool = False, total_env_steps: int | None = None, workers: int | None = None
+    folder: RunFolder,
+    *,
+    fall_back: bool = False,
+    total_env_steps: int | None = None,
+    workers: int | None = None,
+    task: str | None = None,
 ) -> Training:
-    """Rebuild a run from its folder, at its newest checkpoint; its numbers do not depend on the workers."""
+    """Rebuild a run from its folder, at its newest checkpoint; its numbers do not depend on the workers.
+
+    A task that is code, `module:Class`, must be named by the caller (`task`) to be imported.
+    """
     config, hardware = folder.config(), folder.hardware()
+    check_trusted(config, task)
     if workers is not None:
         if workers < 0:
             raise UserError("--workers must not be negative.")
@@ -78,8 +89,11 @@ def resume_training(
         hardware = hardware and replace(hardware, workers=workers)
     training = Training(config, hardware)
     checkpoint = folder.load(training.belongs_to, fall_back=fall_back)
+    if folder.hardware() is None:
+        folder.write_fingerprint(training)  # so that the next session uses the same
     if checkpoint is not None:
         training.restore(checkpoint)
+        forget_after(folder.checkpoints, checkpoint.progress.iteration)
     if total_env_steps is not None:
         if total_env_steps < training.progress.env_steps:
             training.close()
@@ -104,7 +118,7 @@ def _advance(training: Training, folder: RunFolder | None) -> Row:
     except Diverged as failure:
         iteration = training.progress.iteration + 1
         if folder is None:
-            raise RunStopped(f"Training diverged in iteration {iteration}: {failure}.") from failure
+            raise RunDiverged(f"Training diverged in iteration {iteration}: {failure}.") from failure
         learn = training.config.algorithm.learn
         rate = learn.critic_rate if failure.kind == "critic" else learn.policy_rate
         raise folder.save_failure(iteration, failure, rate) from failure

@@ -35,10 +35,15 @@ def from_dict(kind: type[T], data: Any, where: str = "") -> T:
 
 
 def write_yaml(path: Path, data: dict[str, Any]) -> None:
-    """Write plain data as YAML; a file that exists is replaced as a whole or, on a full disk, not at all."""
+    """Write plain data as YAML."""
+    write_whole(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file; one that exists is replaced as a whole or, on a full disk, not at all."""
     temporary = path.with_name(f".{path.name}.writing")
     try:
-        temporary.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)

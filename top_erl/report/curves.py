@@ -86,6 +86,8 @@ def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
     """Read the runs and put those together that differ in nothing that matters but their seed."""
     groups: dict[str, RunGroup] = {}
     for folder in folders:
+        if not (folder / "config.yaml").is_file():
+            raise UserError(f"{folder} is not a run folder (it has no config.yaml).")
         path = folder / "metrics.csv"
         rows = read_metrics(path) if path.exists() else []
         if not rows:
@@ -95,6 +97,8 @@ def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
             raise UserError(f"{folder / 'config.yaml'} does not say which method and task the run is of.")
         key = json.dumps({name: value for name, value in config.items() if name not in _NO_SETTING}, sort_keys=True)
         label = f"{config['method']} · {str(config['task']).rpartition('/')[2]}"
+        if key not in groups and label in [group.label for group in groups.values()]:
+            label = f"{label} · {folder.name}"  # another setting of the same task
         groups.setdefault(key, RunGroup(label, [])).runs.append(rows)
     return [RunGroup(f"{group.label} ({_seeds(len(group.runs))})", group.runs) for group in groups.values()]
 

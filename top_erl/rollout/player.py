@@ -78,17 +78,23 @@ class WorkerPool(Player):
     """Plays in spawned worker processes, each a share of the batch; one message an episode batch and worker."""
 
     def __init__(self, task_id: str, num_workers: int) -> None:
-        """Spawn the workers; each builds its own task."""
-        context = mp.get_context("spawn")
+        """Prepare the pool; workers are spawned when the first episodes begin, and each builds its own task."""
+        self._context = mp.get_context("spawn")
+        self._task_id = task_id
         self.num_workers = num_workers
         self._pipes: list[Connection] = []
         self._processes: list[mp.process.BaseProcess] = []
         self._announced: tuple[int, ...] = ()
         self._busy = 0
+        self._answered = False
+
+    def _start(self) -> None:
+        """Spawn the workers."""
         with _single_threaded_children():
-            for _ in range(num_workers):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=work, args=(theirs, task_id, registered(task_id)), daemon=True)
+            for _ in range(self.num_workers):
+                ours, theirs = self._context.Pipe()
+                arguments = (theirs, self._task_id, registered(self._task_id))
+                process = self._context.Process(target=work, args=arguments, daemon=True)
                 process.start()
                 theirs.close()
                 self._pipes.append(ours)
@@ -96,6 +102,8 @@ class WorkerPool(Player):
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         """Start one episode per seed, or fetch the starts if these seeds were announced."""
+        if not self._processes:
+            self._start()
         if self._busy:
             self.outcomes()  # an update failed before it asked for them
         announced, self._announced = self._announced, ()
@@ -137,7 +145,7 @@ class WorkerPool(Player):
         for process in self._processes:
             process.join(timeout=2.0)
             if process.is_alive():
-                process.terminate()
+                process.kill()
                 process.join()
         self._pipes, self._processes = [], []
 
@@ -156,7 +164,7 @@ class WorkerPool(Player):
             raise self._died(worker) from None
 
     def _receive_all(self, count: int, kind: type[_Reply]) -> list[_Reply]:
-        """Hear the first `count` workers out, then raise the first failure: no answer is left for the next call."""
+        """Hear the first `count` workers out before raising a failure, so that no answer is left for the next call."""
         replies = [self._receive(worker) for worker in range(count)]
         good: list[_Reply] = []
         for worker, reply in enumerate(replies):
@@ -168,13 +176,20 @@ class WorkerPool(Player):
 
     def _receive(self, worker: int) -> object:
         try:
-            return self._pipes[worker].recv()
+            reply: object = self._pipes[worker].recv()
+            self._answered = True
+            return reply
         except (EOFError, ConnectionResetError):
             raise self._died(worker) from None
 
     def _died(self, worker: int) -> RunStopped:
         self._processes[worker].join(timeout=1.0)
         code = self._processes[worker].exitcode
+        if not self._answered:
+            return RunStopped(
+                f"Worker process {worker} could not start (exit code {code}). Workers import the script that trains: keep "
+                'its calls under if __name__ == "__main__":, or play in this process (--hardware.workers 0).'
+            )
         return RunStopped(
             f"Worker process {worker} died (exit code {code}; -9 often means out of memory). "
             "Nothing saved is lost: resume the run, with fewer workers if memory is short (top-erl resume --workers 1)."

@@ -60,6 +60,13 @@ def registered(id: str) -> TaskFactory | str | None:
     return _FACTORIES.get(id)
 
 
+def is_loaded_task(path: str) -> bool:
+    """Whether `"module:name"` is a task class that has been imported already, so that making it is no surprise."""
+    module_name, _, name = path.partition(":")
+    found = getattr(sys.modules.get(module_name), name, None)
+    return isinstance(found, type) and issubclass(found, Task)
+
+
 def _import_factory(path: str) -> TaskFactory:
     """Import what `"module:name"` names; modules in the current directory are found as well."""
     module_name, _, name = path.partition(":")

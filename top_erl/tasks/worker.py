@@ -26,7 +26,8 @@ def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None) -> N
 
     `factory` is what the parent has registered under the task's id, since the registry is per process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    for number in (signal.SIGINT, signal.SIGTERM):  # stopping is the parent's business
+        signal.signal(number, signal.SIG_IGN)
     if factory is not None:
         register_task(task_id, factory)
     tasks: list[Task] = []

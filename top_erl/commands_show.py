@@ -1,0 +1,83 @@
+"""The subcommands of `top-erl` that only look: quick to start, since they need no networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from top_erl.cli_parsing import parse
+from top_erl.errors import UserError
+from top_erl.experiment.methods import METHODS
+from top_erl.report.curves import plot_runs
+from top_erl.tasks import make_task, task_ids
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Options of `top-erl plot`."""
+
+    run_dirs: Annotated[tuple[Path, ...], tyro.conf.Positional] = field(default=())
+    """Folders of the runs; several seeds of one setting are drawn as one curve with its spread."""
+    output: Path | None = None
+    """Picture to write (png, pdf or svg); default: curves.png in the (first) run's folder."""
+
+
+@dataclass(frozen=True)
+class TasksOptions:
+    """Options of `top-erl tasks`."""
+
+    task: Annotated[str | None, tyro.conf.Positional] = None
+    """A task to show in full."""
+
+
+def plot(words: list[str]) -> int:
+    """Draw learning curves."""
+    options = parse(
+        PlotOptions, words, prog="top-erl plot", description="Draw the learning curves of one or more runs."
+    )
+    if not options.run_dirs:
+        raise UserError("Name at least one run folder: top-erl plot runs/NAME.")
+    output = options.output or options.run_dirs[0] / "curves.png"
+    plot_runs(options.run_dirs, output)
+    print(f"wrote {output}")
+    return 0
+
+
+def tasks(words: list[str]) -> int:
+    """List tasks, or show one."""
+    options = parse(TasksOptions, words, prog="top-erl tasks", description="List the tasks, or show one in full.")
+    console = Console()
+    if options.task is None:
+        table = Table("task", "steps", "dt", "DoF", "what it is", box=None, header_style="bold")
+        for name in task_ids():
+            spec = make_task(name).spec
+            table.add_row(name, str(spec.horizon), f"{spec.dt:g} s", str(spec.num_dof), spec.description)
+        console.print(table)
+        return 0
+    spec = make_task(options.task).spec
+    table = Table(show_header=False, box=None)
+    for name in ("id", "description", "success_rule", "version", "horizon", "dt", "duration", "num_dof"):
+        table.add_row(name.replace("_", " "), str(getattr(spec, name)))
+    table.add_row("observation", f"{spec.observation_dim} entries")
+    table.add_row("context mask", "all" if spec.context_mask is None else str(spec.context_mask))
+    table.add_row("metrics", ", ".join(spec.metrics))
+    table.add_row("stride", str(spec.stride))
+    table.add_row("primitive", str(spec.primitive))
+    console.print(table)
+    return 0
+
+
+def methods(words: list[str]) -> int:
+    """List learning methods."""
+    if words and words[0] not in ("-h", "--help"):
+        raise UserError("top-erl methods takes no options.")
+    table = Table("method", "what it is", box=None, header_style="bold")
+    for name, line in METHODS.items():
+        table.add_row(name, line)
+    Console().print(table)
+    return 0
