@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from top_erl import GymnasiumTask, RunConfig, TopErl, make_task, preset
+from top_erl.cli import main
 from top_erl.errors import UserError
 from top_erl.experiment.config import HardwareConfig
 from top_erl.experiment.metrics_file import read_metrics
@@ -173,10 +175,43 @@ def test_evaluation_uses_contexts_of_its_own(tiny: RunConfig) -> None:
     assert scores.returns.shape == (4,)
     assert set(scores.metrics) == {"success", "last"}
     np.testing.assert_array_equal(agent.evaluate(4).returns, scores.returns)
-    assert not set(scores.returns) & set(agent.evaluate(4, "evaluation").returns)
+    assert not set(scores.returns) & set(agent.evaluate(4, seed=1).returns)
+    assert not set(scores.returns) & set(agent.training.evaluate(4).returns)
     for bad in (0, -1):
         with pytest.raises(UserError, match="at least 1 episode"):
             agent.evaluate(bad)
+
+
+def test_a_strangers_folder_imports_nothing(tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = TopErl(config=tiny)
+    agent.save(tmp_path / "saved")
+    (tmp_path / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef boom(): ...\n")
+    config = tmp_path / "saved" / "config.yaml"
+    monkeypatch.chdir(tmp_path)
+    for task in ("evil:boom", "os:abort", "shutil:rmtree"):  # not imported, or imported and no task
+        config.write_text(re.sub(r"^task: .*$", f"task: {task}", config.read_text(), flags=re.MULTILINE))
+        with pytest.raises(UserError, match=f"If you trust it, name it: --task {task}"):
+            TopErl.load(tmp_path / "saved")
+        for words in (["evaluate", "saved"], ["resume", "saved"], ["train", "--config", "saved/config.yaml"]):
+            assert main(words) == 2
+    assert not (tmp_path / "ran").exists()
+    config.write_text(re.sub(r"^task: .*$", "task: evil:boom", config.read_text(), flags=re.MULTILINE))
+    with pytest.raises(UserError, match="evil"):  # named: it is imported, and turns out to be no task
+        TopErl.load(tmp_path / "saved", task="evil:boom")
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_run_folder_holds_what_was_learned_before(tiny: RunConfig, tmp_path: Path) -> None:
+    agent = TopErl(config=tiny)
+    agent.learn(tiny.total_env_steps, progress_bar=False)
+    done = agent.training.progress.iteration
+    with pytest.raises(RuntimeError):
+        agent.learn(100, callback=_crash, run_dir=tmp_path / "run", progress_bar=False)
+    assert TopErl.load(tmp_path / "run").training.progress.iteration == done
+
+
+def _crash(numbers: dict[str, float]) -> None:
+    raise RuntimeError("a fault in a callback")
 
 
 @pytest.mark.parametrize("workers", [0, 2])

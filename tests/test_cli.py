@@ -48,7 +48,7 @@ def test_train_says_what_it_does_and_what_to_do_next(tmp_path: Path, capsys: Out
     out = capsys.readouterr().out
     first = "top_erl on tests.rollout.toy_tasks:ToyTask, seed 3: 4 iterations, 1 thread(s), no worker(s), into "
     assert out.startswith(f"{first}{path}\n")  # on one line, and with its brackets
-    assert out.endswith(f"Try it on fresh contexts: top-erl evaluate '{path}'\n")
+    assert out.endswith(f"Try it on fresh contexts: top-erl evaluate '{path}' --task tests.rollout.toy_tasks:ToyTask\n")
     assert "iteration     1/4" in out
     assert (path / "curves.png").stat().st_size > 1000
     assert {file.name for file in path.iterdir()} == {
@@ -115,7 +115,9 @@ def test_a_diverged_run_says_so_in_one_sentence(tmp_path: Path, capsys: Output) 
     out, err = capsys.readouterr()
     assert re.match(r"top-erl: Training diverged in iteration 1: critic step 2 diverged: its loss is .* The batch", err)
     assert err.count("\n") == 1
-    assert "top-erl resume" in out
+    assert "top-erl resume" not in out  # it would repeat the divergence
+    assert "train anew with a smaller rate" in err
+    assert "--learn.critic-rate 3e+29" in err
 
 
 def test_a_task_that_fails_in_a_worker(tmp_path: Path, capsys: Output) -> None:
@@ -318,7 +320,7 @@ def test_exit_codes(
     def fail(words: list[str]) -> int:
         raise error
 
-    monkeypatch.setattr("top_erl.commands.methods", fail)
+    monkeypatch.setattr("top_erl.commands_show.methods", fail)
     assert main(["methods"]) == code
     assert capsys.readouterr().err == printed
 

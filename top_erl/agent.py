@@ -17,7 +17,7 @@ from rich.console import Console
 
 from top_erl.errors import UserError
 from top_erl.experiment.callbacks import CallbackLike, as_callback
-from top_erl.experiment.checkpoint import load_checkpoint, save_checkpoint
+from top_erl.experiment.checkpoint import Checkpoint, checkpoint_exists, load_checkpoint, save_checkpoint
 from top_erl.experiment.config import RunConfig
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.hardware import Hardware
@@ -187,10 +187,10 @@ class TopErl:
             config = replace(config, hardware=replace(config.hardware, device=device))
         agent = cls(config=config, hardware=folder.hardware())
         saved = folder.path / "checkpoint"
-        if saved.parent.joinpath("checkpoints").is_dir():
-            checkpoint = folder.load(agent.training.belongs_to, fall_back=previous)
+        if checkpoint_exists(saved):
+            checkpoint: Checkpoint | None = load_checkpoint(saved, agent.training.belongs_to)
         else:
-            checkpoint = load_checkpoint(saved, agent.training.belongs_to)
+            checkpoint = folder.load(agent.training.belongs_to, fall_back=previous)
         if checkpoint is None:
             raise UserError(f"{folder.path} has no checkpoint yet.")
         agent.training.restore(checkpoint)

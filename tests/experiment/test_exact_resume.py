@@ -233,6 +233,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
         yield served
 
 
+TASK = next(word for word in SMALL if word.startswith("--task"))  # code must be named to be resumed
 STEPS = f"--total-env-steps={6 * (4 + 30 * 3)}"  # 30 iterations
 
 
@@ -265,7 +266,7 @@ def test_killed_at_random_moments_and_resumed(sessions: Sessions, whole: Path, t
         if session.wait() == 0:  # it was faster
             break
         killed_at.append(len(_numbers(run)))
-        session = sessions.start("resume", run)
+        session = sessions.start("resume", run, TASK)
     assert session.wait() == 0, session.output
     assert len(killed_at) >= 2
     _assert_same_run(run, whole)
@@ -287,17 +288,17 @@ def test_ctrl_c_saves_and_says_how_to_go_on(sessions: Sessions, whole: Path, tmp
     assert session.wait() == 130
     done = len(_numbers(run))
     assert f"Stopped after iteration {done} and saved." in session.output
-    assert f"top-erl resume '{run}'" in session.output
+    assert f"top-erl resume '{run}' {TASK.replace('=', ' ')}" in session.output
     assert "Traceback" not in session.output
     assert sorted((run / "checkpoints").iterdir())[-1].name == f"{done:08d}"
-    resumed = sessions.run("resume", run)
+    resumed = sessions.run("resume", run, TASK)
     assert f"going on after iteration {done} of 30" in resumed.output
     _assert_same_run(run, whole)
-    assert "This run is complete; --total-env-steps trains it further." in sessions.run("resume", run).output
+    assert "This run is complete; --total-env-steps trains it further." in sessions.run("resume", run, TASK).output
 
 
 def test_a_second_ctrl_c_breaks_off_at_once(sessions: Sessions, tmp_path: Path) -> None:
-    slow = [*SMALL, "--task=tests.rollout.toy_tasks:SlowTask", "--collect.prefill=0"]
+    slow = [*SMALL, "--task=tests.rollout.toy_tasks:SlowTask", "--collect.prefill=2"]
     slow += ["--collect.episodes=1000", "--collect.capacity=1000"]  # 20 seconds an iteration
     session = sessions.start("train", *slow, "--run-dir", tmp_path / "run")
     deadline = time.monotonic() + 30

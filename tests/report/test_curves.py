@@ -42,7 +42,7 @@ def test_seeds_of_one_setting_are_one_group(tmp_path: Path) -> None:
     groups = group_runs(folders)
     assert [(group.label, len(group.runs)) for group in groups] == [
         ("top_erl · ViaPointReacher-v0 (2 seeds)", 2),
-        ("top_erl · ViaPointReacher-v0 (1 seed)", 1),
+        ("top_erl · ViaPointReacher-v0 · c (1 seed)", 1),
     ]
     assert [len(run) for run in groups[0].runs] == [2, 4]
 

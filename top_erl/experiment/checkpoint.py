@@ -101,6 +101,11 @@ def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
 
 
+def checkpoint_exists(path: Path) -> bool:
+    """Whether there is a checkpoint at a path, perhaps one that was just being replaced."""
+    return path.exists() or _aside(path).exists()
+
+
 def load_checkpoint(path: Path, belongs_to: dict[str, Any]) -> Checkpoint:
     """Read a checkpoint; one that is damaged, of another format or of another task is refused with a sentence."""
     if not path.exists() and _aside(path).exists():  # killed while it was being replaced

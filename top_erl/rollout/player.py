@@ -187,8 +187,8 @@ class WorkerPool(Player):
         code = self._processes[worker].exitcode
         if not self._answered:
             return RunStopped(
-                f"Worker process {worker} could not start (exit code {code}). Workers import the script that trains: keep "
-                'its calls under if __name__ == "__main__":, or play in this process (--hardware.workers 0).'
+                f"Worker process {worker} could not start (exit code {code}). Workers import the script that trains: "
+                'keep its calls under if __name__ == "__main__":, or play in this process (--hardware.workers 0).'
             )
         return RunStopped(
             f"Worker process {worker} died (exit code {code}; -9 often means out of memory). "
