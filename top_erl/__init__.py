@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Threads of PyTorch that wait for each other spin; when another process needs the core, a step then takes a hundred
+# Threads of PyTorch that wait for each other spin; when another process needs the core, a step then takes fifty
 # times as long. Sleeping after a short spin costs nothing measurable on an idle machine (docs/performance.md). The
 # variable is read when PyTorch is first imported; one that is set already is respected.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -47,6 +47,7 @@ VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {
         with_trust_region(config, entropy="exponential", entropy_target=0.5), target="ensemble"
     ),
     "standardised inputs": lambda config: with_learn(config, standardize=True),
+    "falling rates": lambda config: with_learn(config, final_rate=0.1),
 }
 
 

@@ -36,7 +36,7 @@ def _laptop(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
     stride = _stride_for_tokens(spec.horizon, 25)
     algorithm = TopErlConfig(
         collect=CollectConfig(episodes=16, prefill=40, capacity=3000, stride=stride, reward_scale=1.0),
-        policy=PolicyConfig(hidden=(128, 128), initial_std=1.0),
+        policy=PolicyConfig(hidden=(256, 256), initial_std=1.0),
         critic=CriticConfig(width=64, heads=4, layers=1),
         segments=SegmentsConfig(count=8),
         trust_region=TrustRegionConfig(mean_bound=0.1, covariance_bound=0.05, anchor_rate=0.2),
@@ -45,8 +45,8 @@ def _laptop(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
             critic_steps=40,
             policy_steps=20,
             critic_rate=1e-3,
-            policy_rate=4e-4,
-            final_rate=0.3,
+            policy_rate=3e-4,
+            final_rate=0.1,
             target_rate=0.02,
             standardize=True,
         ),
