@@ -22,7 +22,7 @@ from top_erl.tasks import Task
 _WORTH_A_WORKER = 0.02
 """Seconds of playing per iteration below which worker processes do not pay."""
 
-_WORTH_A_THREAD = 50_000
+_WORTH_A_THREAD = 200_000
 """Numbers in the critic's tokens of a batch (episodes x tokens x width) below which one thread is as fast as two."""
 
 

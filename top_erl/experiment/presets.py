@@ -55,7 +55,7 @@ def _laptop(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
         task=task_id,
         scale="laptop",
         seed=seed,
-        total_env_steps=1_200_000,
+        total_env_steps=800_000,
         algorithm=algorithm,
         primitive=spec.primitive,
         evaluation=EvaluationConfig(interval=20, episodes=100),
