@@ -185,7 +185,7 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         sink = WandbSink(tmp_path, LogConfig(wandb="offline"), {"seed": 1})
         sink.write(_row(1, loss=2.0))
         sink.close()
-        names = {path.name.rpartition("-")[2] for path in (tmp_path / "wandb").glob("offline-run-*")}
+        names = {path.name.split("-")[3] for path in (tmp_path / "wandb").glob("offline-run-*")}
         assert names == {(tmp_path / "wandb_id.txt").read_text()}  # a resumed run keeps its id
     wandb.teardown()  # ends its service process
 
