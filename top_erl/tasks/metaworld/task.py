@@ -1,0 +1,129 @@
+"""Meta-World tasks as episodic tasks: a reference moves the hand's target and commands the gripper.
+
+`MetaworldTask("reach-v3")` makes one; `make_task("metaworld/reach-v3")` does the same. This module has an attribute for
+each task, so that `"top_erl.tasks.metaworld.task:reach-v3"` is the import path of one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from top_erl.errors import unknown_name
+from top_erl.tasks.checks import checked_reference, checked_return, checked_seeds
+from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts
+from top_erl.tasks.gymnasium_task import GymnasiumTask
+from top_erl.tasks.metaworld.facts import GRIPPER_START, NUM_DOF, TASKS, task_spec
+
+if TYPE_CHECKING:
+    from top_erl.tasks.metaworld.env import Instant, MetaworldEnv
+
+Array = NDArray[np.float64]
+
+GAIN = 100.0
+"""Action per metre: the target jumps to the desired point if that is at most 1 cm away on each axis."""
+
+
+class MetaworldTask(GymnasiumTask):
+    """One of the 50 tasks. All episodes of a batch are played in one environment, one after another.
+
+    A simulator takes about 30 MB and the start of an episode a few kilobytes, so `begin` notes the starts, and `play`
+    goes back to each.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Take a task by its Meta-World name, e.g. `reach-v3`; the simulator is built by the first `begin`."""
+        super().__init__()
+        if name not in TASKS:
+            raise unknown_name("Meta-World task", name, TASKS)
+        self.name = name
+        self.spec = task_spec(name)
+        self._instants: list[Instant] = []
+
+    def make_env(self) -> MetaworldEnv:
+        """Build the simulator."""
+        from top_erl.tasks.metaworld.env import MetaworldEnv
+
+        return MetaworldEnv(self.name, render_mode="rgb_array")
+
+    def position(self, env: Any) -> Array:
+        """Measure the hand's target and the right finger's slide, [4]."""
+        position: Array = env.target_position
+        return position
+
+    def velocity(self, env: Any) -> Array:
+        """Say zero, [4]: the target jumps, it has no velocity."""
+        return np.zeros(NUM_DOF)
+
+    def control(self, env: Any, desired_position: Array, desired_velocity: Array) -> Array:
+        """Move the target to the desired point, as far as one step allows; hand on the gripper's command, [4]."""
+        action: Array = GAIN * (desired_position - env.target_position)
+        action[3] = desired_position[3]
+        return np.minimum(np.maximum(action, -1.0), 1.0)
+
+    def metrics(self, env: Any, info: dict[str, Any]) -> Mapping[str, float]:
+        """Read Meta-World's success flag and distance at the last step."""
+        return {name: float(info[name]) for name in self.spec.metrics}
+
+    def measured_state(self, observation: Array) -> tuple[Array, Array]:
+        """Give the position and velocity, [..., 4] each, that all episodes of this task start with."""
+        start = np.array([*TASKS[self.name].hand, GRIPPER_START])
+        position = np.broadcast_to(start, (*observation.shape[:-1], NUM_DOF)).copy()
+        return position, np.zeros_like(position)
+
+    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
+        """Start one episode per seed, all in the same environment, and note the starts."""
+        self._episodes, self._instants = [], []
+        seeds = checked_seeds(self.spec, seeds)
+        if not self._envs:
+            self._envs.append(self.make_env())
+        env: Any = self._envs[0]
+        starts = []
+        for seed in seeds:
+            starts.append(self._start(env, seed))
+            self._instants.append(env.save())
+        self._episodes = [episode for episode, _, _ in starts]
+        return EpisodeStarts(
+            observation=np.stack([episode.observation for episode, _, _ in starts]),
+            position=np.stack([position for _, position, _ in starts]),
+            velocity=np.stack([velocity for _, _, velocity in starts]),
+        )
+
+    def play(self, reference: Array) -> EpisodeOutcomes:
+        """Track the references, [B, T, 8], to the end of the episodes just begun, one after another."""
+        episodes, self._episodes = self._episodes, []
+        reference = checked_reference(self.spec, reference, len(episodes))
+        observation = np.empty((len(episodes), self.spec.horizon, self.spec.observation_dim))
+        reward = np.empty((len(episodes), self.spec.horizon))
+        metrics = {name: np.empty(len(episodes)) for name in self.spec.metrics}
+        for index, (episode, instant) in enumerate(zip(episodes, self._instants, strict=True)):
+            env: Any = episode.env
+            env.restore(instant)
+            for step, row in enumerate(reference[index]):
+                observation[index, step] = episode.observation
+                action = self.control(env, row[:NUM_DOF], row[NUM_DOF:])
+                episode.observation, reward[index, step], _, _, episode.info = env.step(action)
+            self._check(episode.seed, observation[index], reward[index])
+            for name, value in self._measure(episode).items():
+                metrics[name][index] = value
+        return EpisodeOutcomes(observation, reward, metrics)
+
+    def _check(self, seed: int, observation: Array, reward: Array) -> None:
+        """Stop if observations, [T, S], or rewards, [T], are not finite; once an episode, since it costs time."""
+        for step in np.flatnonzero(~np.isfinite(observation).all(axis=1))[:1]:
+            when = f"after step {step - 1} of the episode with seed {seed}"
+            checked_return(self.spec.id, "observation", observation[step], observation[step].shape, when)
+        for step in np.flatnonzero(~np.isfinite(reward))[:1]:
+            when = f"at step {step} of the episode with seed {seed}"
+            checked_return(self.spec.id, "reward", reward[step], (), when)
+
+
+def __getattr__(name: str) -> Callable[[], MetaworldTask]:
+    """Find a task by its name as an attribute of this module, e.g. `reach-v3`."""
+    if name in TASKS:
+        return functools.partial(MetaworldTask, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
