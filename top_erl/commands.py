@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from top_erl.agent import TopErl
 from top_erl.cli_parsing import option_value, parse
+from top_erl.commands_video import check_renders, film_policy
 from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.config import RunConfig
 from top_erl.experiment.folder import RunFolder, new_run_path
@@ -22,8 +24,10 @@ from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
 from top_erl.experiment.trust import check_trusted
+from top_erl.pictures import FILMS, check_picture_file
 from top_erl.report.curves import plot_runs, plotting_available
 from top_erl.rollout import Scores
+from top_erl.seeding import episode_seeds
 
 TRAIN_HELP = """\
 Train a policy. Options start from the preset for --task, --method and --scale.
@@ -80,6 +84,10 @@ class EvaluateOptions:
     """Name the run's task if it is code of your own, module:Class."""
     json: Path | None = None
     """Also write the numbers to this file."""
+    video: Path | None = None
+    """Also film the first episodes into this file (mp4 or gif)."""
+    video_episodes: int = 4
+    """Episodes to film."""
 
 
 def train(words: list[str]) -> int:
@@ -144,19 +152,34 @@ def evaluate(words: list[str]) -> int:
         prog="top-erl evaluate",
         description="Play the trained policy, without exploration, on contexts it has never seen.",
     )
-    if options.episodes < 1 or options.seed < 0:
-        raise UserError("--episodes must be at least 1, and --seed must not be negative.")
+    if min(options.episodes, options.video_episodes) < 1 or options.seed < 0:
+        raise UserError("--episodes and --video-episodes must be at least 1, and --seed must not be negative.")
+    if options.video is not None:
+        check_picture_file(options.video, FILMS)
     agent = TopErl.load(options.run_dir, task=options.task, previous=options.previous)
+    try:
+        return _evaluate(agent, options)
+    finally:
+        agent.close()
+
+
+def _evaluate(agent: TopErl, options: EvaluateOptions) -> int:
+    """Play, show the scores, and write what was asked for."""
+    if options.video is not None:
+        check_renders(agent.training.task)
+    console = Console()
     scores = agent.evaluate(options.episodes, options.seed)
-    agent.close()
     title = f"{agent.training.spec.id}: {options.episodes} fresh episodes after {agent.num_timesteps:,} steps"
-    Console().print(_score_table(scores, title))
+    console.print(_score_table(scores, title))
     if options.json is not None:
         numbers = {"return": scores.returns.tolist(), **{name: v.tolist() for name, v in scores.metrics.items()}}
         try:
             options.json.write_text(json.dumps(numbers), encoding="utf-8")
         except OSError as error:
             raise UserError(f"Cannot write {options.json}: {error}") from None
+    if options.video is not None:
+        seeds = episode_seeds(options.seed, "fresh", 0, min(options.video_episodes, options.episodes))
+        film_policy(agent, seeds, options.video, partial(console.out, highlight=False))
     return 0
 
 

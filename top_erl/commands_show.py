@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from top_erl.cli_parsing import parse
+from top_erl.commands_listing import print_family, print_tasks
 from top_erl.errors import UserError
 from top_erl.experiment.methods import METHODS
 from top_erl.report.curves import plot_runs
-from top_erl.tasks import make_task, task_ids
+from top_erl.tasks import make_task
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,9 @@ class TasksOptions:
     """Options of `top-erl tasks`."""
 
     task: Annotated[str | None, tyro.conf.Positional] = None
-    """A task to show in full."""
+    """A task to show in full, or the first part of some names (metaworld) to list those."""
+    preview: Path | None = None
+    """Draw pictures of a random movement into this file (png or jpg)."""
 
 
 def plot(words: list[str]) -> int:
@@ -52,12 +55,12 @@ def tasks(words: list[str]) -> int:
     """List tasks, or show one."""
     options = parse(TasksOptions, words, prog="top-erl tasks", description="List the tasks, or show one in full.")
     console = Console()
+    if options.preview is not None:
+        return _preview(options.task, options.preview)
     if options.task is None:
-        table = Table("task", "steps", "dt", "DoF", "what it is", box=None, header_style="bold")
-        for name in task_ids():
-            spec = make_task(name).spec
-            table.add_row(name, str(spec.horizon), f"{spec.dt:g} s", str(spec.num_dof), spec.description)
-        console.print(table)
+        print_tasks(console)
+        return 0
+    if print_family(console, options.task):
         return 0
     spec = make_task(options.task).spec
     table = Table(show_header=False, box=None)
@@ -69,6 +72,24 @@ def tasks(words: list[str]) -> int:
     table.add_row("stride", str(spec.stride))
     table.add_row("primitive", str(spec.primitive))
     console.print(table)
+    return 0
+
+
+def _preview(name: str | None, path: Path) -> int:
+    """Draw a task."""
+    from top_erl.commands_video import check_renders, preview  # networks' library, slow to import
+    from top_erl.pictures import STILLS, check_picture_file
+
+    if name is None:
+        raise UserError("Name the task to draw: top-erl tasks TASK --preview task.png.")
+    check_picture_file(path, STILLS)
+    task = make_task(name)
+    try:
+        check_renders(task)
+        preview(task, path)
+    finally:
+        task.close()
+    print(f"wrote {path}")
     return 0
 
 

@@ -187,6 +187,9 @@ def test_wrong_calls_are_explained() -> None:
 def test_frames_repeat_the_last_picture_after_an_early_end() -> None:
     frames = PointTask(render_mode="rgb_array", end=4).frames(0, references(1)[0])
     assert [int(frame[0, 0, 0]) for frame in frames] == [1, 2, 3, 4, 4, 4]
+    for every, expected in ((2, [2, 4, 4]), (4, [4, 4]), (5, [4, 4]), (9, [4])):
+        frames = PointTask(render_mode="rgb_array", end=4).frames(0, references(1)[0], every)
+        assert [int(frame[0, 0, 0]) for frame in frames] == expected
     with pytest.raises(UserError, match="render_mode='rgb_array'"):
         PointTask().frames(0, references(1)[0])
 

@@ -35,7 +35,7 @@ def test_each_task_is_new() -> None:
 def test_register_a_class_a_function_or_a_path(factory: object) -> None:
     register_task("lab/Mine-v0", factory)  # type: ignore[arg-type]
     assert isinstance(make_task("lab/Mine-v0"), ViaPointReacher)
-    assert task_ids() == ["lab/Mine-v0", ID]
+    assert {"lab/Mine-v0", ID} <= set(task_ids())
     assert registry.registered("lab/Mine-v0") is factory
 
 

@@ -132,8 +132,8 @@ class Task(ABC):
             "pass position= and velocity= as well."
         )
 
-    def frames(self, seed: int, reference: Array) -> list[NDArray[np.uint8]]:
-        """Play one episode, reference [T, 2D], and return its pictures, [H, W, 3] each, one after every step."""
+    def frames(self, seed: int, reference: Array, every: int = 1) -> list[NDArray[np.uint8]]:
+        """Play one episode, reference [T, 2D]; pictures, [H, W, 3], after each `every`-th step and after the last."""
         raise UserError(f"{self.spec.id} has no rendering.")
 
     def close(self) -> None:

@@ -100,8 +100,8 @@ class GymnasiumTask(Task):
                 metrics[name][index] = value
         return EpisodeOutcomes(observation, reward, metrics)
 
-    def frames(self, seed: int, reference: Array) -> list[NDArray[np.uint8]]:
-        """Play one episode, reference [T, 2D], and return the environment's picture after each step."""
+    def frames(self, seed: int, reference: Array, every: int = 1) -> list[NDArray[np.uint8]]:
+        """Play one episode, reference [T, 2D]; the environment's picture after each `every`-th step and the last."""
         self.begin([seed])
         episode = self._episodes.pop()
         if episode.env.render_mode != "rgb_array":
@@ -109,10 +109,13 @@ class GymnasiumTask(Task):
                 f"{self.spec.id} cannot be filmed: make_env must pass render_mode='rgb_array' to its environment."
             )
         pictures: list[NDArray[np.uint8]] = []
-        for row in checked_reference(self.spec, np.asarray(reference)[None], 1)[0]:
-            if not episode.over:
-                self._advance(episode, row)
-                picture = np.asarray(episode.env.render(), dtype=np.uint8)
+        seen = -1  # steps made when the last picture was drawn
+        for step, row in enumerate(checked_reference(self.spec, np.asarray(reference)[None], 1)[0], start=1):
+            self._advance(episode, row)
+            if step % every and step < self.spec.horizon:
+                continue
+            if episode.step > seen:  # an episode that is over keeps its last picture
+                picture, seen = np.asarray(episode.env.render(), dtype=np.uint8), episode.step
             pictures.append(picture)
         return pictures
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register, registry
 
+from top_erl.tasks.metaworld.facts import HORIZON as METAWORLD_HORIZON
+from top_erl.tasks.metaworld.facts import TASKS as METAWORLD_TASKS
+from top_erl.tasks.metaworld.facts import task_id
+
 _ENTRY_POINTS = {
+    "BoxPushingDense-v0": ("top_erl.tasks.box_pushing.env:BoxPushingEnv", 100),
+    "BoxPushingSparse-v0": ("top_erl.tasks.box_pushing.env:BoxPushingSparseEnv", 100),
+    "BoxPushingFixedStartDense-v0": ("top_erl.tasks.box_pushing.env:BoxPushingFixedStartEnv", 100),
+    "BoxPushingFixedStartSparse-v0": ("top_erl.tasks.box_pushing.env:BoxPushingFixedStartSparseEnv", 100),
+    "HopperJump-v0": ("top_erl.tasks.hopper_jump.env:HopperJumpEnv", 250),
+    "HopperJumpSparse-v0": ("top_erl.tasks.hopper_jump.env:HopperJumpSparseEnv", 250),
     "ViaPointReacher-v0": ("top_erl.tasks.via_point_reacher_env:ViaPointReacherEnv", 50),
 }
 """Name of each environment, with where it is and its number of steps."""
@@ -20,3 +30,11 @@ def register_environments() -> None:
         id = f"top_erl/{name}"
         if id not in registry:
             register(id, entry_point=entry_point, max_episode_steps=max_episode_steps)
+    for name in METAWORLD_TASKS:  # the package metaworld itself uses the namespace `Meta-World/`
+        if task_id(name) not in registry:
+            register(
+                task_id(name),
+                entry_point="top_erl.tasks.metaworld.env:MetaworldEnv",
+                max_episode_steps=METAWORLD_HORIZON,
+                kwargs={"name": name},
+            )

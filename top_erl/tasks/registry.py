@@ -13,11 +13,20 @@ from collections.abc import Callable
 
 from top_erl.errors import UserError, unknown_name
 from top_erl.tasks.contract import Task
+from top_erl.tasks.metaworld.facts import TASKS as METAWORLD_TASKS
+from top_erl.tasks.metaworld.facts import task_id
 
 TaskFactory = Callable[[], Task]
 
 _FACTORIES: dict[str, TaskFactory | str] = {
+    "top_erl/BoxPushingDense-v0": "top_erl.tasks.box_pushing.task:BoxPushingDense",
+    "top_erl/BoxPushingSparse-v0": "top_erl.tasks.box_pushing.task:BoxPushingSparse",
+    "top_erl/BoxPushingFixedStartDense-v0": "top_erl.tasks.box_pushing.task:BoxPushingFixedStartDense",
+    "top_erl/BoxPushingFixedStartSparse-v0": "top_erl.tasks.box_pushing.task:BoxPushingFixedStartSparse",
+    "top_erl/HopperJump-v0": "top_erl.tasks.hopper_jump.task:HopperJump",
+    "top_erl/HopperJumpSparse-v0": "top_erl.tasks.hopper_jump.task:HopperJumpSparse",
     "top_erl/ViaPointReacher-v0": "top_erl.tasks.via_point_reacher:ViaPointReacher",
+    **{task_id(name): f"top_erl.tasks.metaworld.task:{name}" for name in METAWORLD_TASKS},
 }
 
 

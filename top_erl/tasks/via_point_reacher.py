@@ -152,14 +152,15 @@ class ViaPointReacher(Task):
         dof = SPEC.num_dof
         return observation[..., :dof], observation[..., dof : 2 * dof]
 
-    def frames(self, seed: int, reference: Array) -> list[NDArray[np.uint8]]:
-        """Play one episode, reference [T, 2D], and return a picture, [480, 480, 3], after each step."""
+    def frames(self, seed: int, reference: Array, every: int = 1) -> list[NDArray[np.uint8]]:
+        """Play one episode, reference [T, 2D]; pictures, [480, 480, 3], after each `every`-th step and the last."""
         from top_erl.tasks.reacher_picture import draw_reacher
 
         context = draw_context([np.random.default_rng(seed)])
         position, _ = _track(checked_reference(SPEC, np.asarray(reference)[None], 1))
         points = ARM.joint_points(position[0])  # [T + 1, D + 1, 2]
-        return [draw_reacher(points[: step + 2], context.via[0], context.goal[0]) for step in range(HORIZON)]
+        steps = [*range(every, HORIZON, every), HORIZON]
+        return [draw_reacher(points[: step + 1], context.via[0], context.goal[0]) for step in steps]
 
 
 def _track(reference: Array) -> tuple[Array, Array]:

@@ -1,0 +1,109 @@
+"""Films of a trained policy and previews of tasks, for `top-erl evaluate --video` and `top-erl tasks --preview`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from top_erl.errors import UserError
+from top_erl.experiment.config import make_primitive
+from top_erl.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
+from top_erl.tasks import EpisodeOutcomes, Task, TaskSpec
+
+if TYPE_CHECKING:
+    from top_erl.agent import TopErl
+
+Array = NDArray[np.float64]
+
+MAX_RATE = {".mp4": 50.0, ".gif": 25.0}
+"""Pictures per second, at most; a film runs in real time and skips pictures if a task makes more."""
+_HOLD = 0.7
+"""Seconds for which the last picture of an episode stays."""
+_PREVIEW_PICTURES, _PREVIEW_WIDTH = 5, 320
+
+
+def check_renders(task: Task) -> None:
+    """Refuse a task that has no pictures, before the work is done."""
+    if type(task).frames is Task.frames:
+        raise UserError(f"{task.spec.id} has no rendering, so there is nothing to film.")
+
+
+def film_policy(agent: TopErl, seeds: Sequence[int], path: Path, say: Callable[[str], None]) -> None:
+    """Film the deterministic policy, one episode after another.
+
+    Args:
+        agent: The trained agent.
+        seeds: Seed of each episode.
+        path: The mp4 or gif file.
+        say: Is told about each episode, and about the film.
+    """
+    spec = agent.training.spec
+    every = picture_stride(spec.dt, MAX_RATE[path.suffix.lower()])
+    rate = 1.0 / (spec.dt * every)
+    count = write_film(path, _filmed(agent, seeds, every, say), rate)
+    say(f"wrote {path}: {len(seeds)} episode(s), {count / rate:.1f} s")
+
+
+def picture_stride(dt: float, max_rate: float) -> int:
+    """Control steps per picture, so that a film in real time has at most `max_rate` pictures a second."""
+    return max(1, math.ceil(1.0 / (dt * max_rate) - 1e-9))
+
+
+def _filmed(agent: TopErl, seeds: Sequence[int], every: int, say: Callable[[str], None]) -> Iterator[Picture]:
+    """Play and film episodes; their pictures with captions."""
+    task, spec = agent.training.task, agent.training.spec
+    for number, seed in enumerate(seeds, start=1):
+        starts = task.begin([seed])
+        reference = agent.predict(starts.observation[0], starts.position[0], starts.velocity[0]).stacked().numpy()
+        outcomes = task.play(reference[None])
+        title = [f"{spec.id}", f"{number} of {len(seeds)}", f"seed {seed}"]
+        results = result_parts(spec, outcomes)
+        say(f"filming {number} of {len(seeds)}: seed {seed}, {', '.join(results)}")
+        for step, picture in thinned(task, seed, reference, every):
+            shown = captioned(picture, title, [f"{(step + 1) * spec.dt:.2f} s", *results])
+            yield shown
+        yield from [shown] * round(_HOLD / (spec.dt * every))
+
+
+def thinned(task: Task, seed: int, reference: Array, every: int) -> list[tuple[int, Picture]]:
+    """Play one episode, reference [T, 2D]; every `every`-th step and the last, each with its picture."""
+    last = task.spec.horizon - 1
+    steps = [*range(every - 1, last, every), last]
+    return list(zip(steps, task.frames(seed, reference, every), strict=True))
+
+
+def result_parts(spec: TaskSpec, outcomes: EpisodeOutcomes) -> list[str]:
+    """Say how one episode went: its return, success if the task knows it, the other metrics."""
+    parts = [f"return {outcomes.reward.sum():.2f}"]
+    for name in sorted(spec.metrics, key=lambda name: name != "success"):
+        value = float(outcomes.metrics[name][0])
+        parts.append(("success" if value else "no success") if name == "success" else f"{name} {value:.3g}")
+    return parts
+
+
+def preview(task: Task, path: Path) -> None:
+    """Draw a strip of pictures of an episode with a random movement, as an untrained policy makes them."""
+    import torch
+
+    spec = task.spec
+    starts = task.begin([0])
+    primitive = make_primitive(spec.primitive, spec)
+    params = np.random.default_rng(0).standard_normal(primitive.num_params)
+    reference = primitive.trajectory(
+        torch.from_numpy(params),
+        torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt,
+        init_time=0.0,
+        init_position=torch.from_numpy(starts.position[0]),
+        init_velocity=torch.from_numpy(starts.velocity[0]),
+    )
+    every = max(1, spec.horizon // _PREVIEW_PICTURES)
+    pictures = thinned(task, 0, reference.stacked().numpy(), every)[-_PREVIEW_PICTURES:]
+    strip = [
+        captioned(scaled(picture, _PREVIEW_WIDTH), [f"{(step + 1) * spec.dt:.2f} s"]) for step, picture in pictures
+    ]
+    write_still(path, captioned(side_by_side(strip), [spec.id, "a random movement"], [spec.description]))
