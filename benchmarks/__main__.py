@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import growth, rollouts, startup, steps
-from top_erl.experiment.hardware import available_cores
+from top_erl.experiment.hardware import available_cores, prepare_process
 
 SECTIONS = {
     "steps": steps.run,
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("benchmarks/last.json"), help="where the numbers go")
     parser.add_argument("--threads", type=int, default=available_cores(), help="threads of torch")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    prepare_process(options.threads)
     console = Console(width=140)
     results: dict[str, object] = {"threads": options.threads, "torch": torch.__version__}
     for name in options.only.split(","):

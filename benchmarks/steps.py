@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 import torch
 
 from benchmarks.plain_reference import PlainUpdates
 from benchmarks.sizes import LAPTOP, SIZES, Size
-from benchmarks.synthetic import make_learner
+from benchmarks.synthetic import make_learner, set_products
 from benchmarks.timing import critic_operations, interleaved, matmul_rate, policy_operations
-from top_erl.algorithms import SegmentsConfig
+from top_erl.algorithms import SegmentsConfig, TopErlLearner
+from top_erl.models.products import FULL, LOW, Products
 
 CUTS = {
     "1": SegmentsConfig("fixed_count", 1),
@@ -28,6 +30,7 @@ class StepTiming:
     size: str
     segments: str
     step: str
+    precision: str
     ours_ms: float
     plain_ms: float
     ratio: float
@@ -38,35 +41,51 @@ class StepTiming:
     """Needed operations over (time x the matmul rate of the machine at these shapes)."""
 
 
-def measure(size: Size, cut: str, rounds: int) -> list[StepTiming]:
+def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> list[StepTiming]:
     """Time both steps of one size and cut; every round uses the same batch and cut for all contestants."""
     learner = make_learner(size, CUTS[cut])
-    contestants = (learner, PlainUpdates(learner), PlainUpdates(learner, projection_per_copy=False))
+    set_products(learner, products)
+    plain, once = PlainUpdates(learner), PlainUpdates(learner, projection_per_copy=False)
     rate = matmul_rate(size.batch * (size.horizon + 1), size.width)
     rows = []
     for name, operations in (("critic", critic_operations), ("policy", policy_operations)):
-
-        def run(updates: object, number: int, step: str = f"{name}_step") -> None:
-            generator = torch.Generator().manual_seed(number)
-            batch = learner.replay.gather(learner.replay.draw(size.batch, generator))
-            getattr(updates, step)(batch, generator)
-
-        functions = [lambda number, updates=updates: run(updates, number) for updates in contestants]
-        ours, plain, once = interleaved(functions, rounds)
+        ours = _critic_step(learner) if name == "critic" else learner.policy_step
+        steps = (ours, getattr(plain, f"{name}_step"), getattr(once, f"{name}_step"))
+        functions = [lambda number, step=step: _run(learner, size, number, step) for step in steps]
+        ours_s, plain_s, once_s = interleaved(functions, rounds)
+        if name == "critic":  # the policy is projected once for all critic steps of an iteration
+            projecting = interleaved([lambda _: learner._projected_replay(None)], 5)[0]
+            share = statistics.median(projecting) / learner.config.learn.critic_steps
+            ours_s = [seconds + share for seconds in ours_s]
         needed = [operations(size, _cut(learner, size, number, name == "critic")) for number in range(rounds)]
         rows.append(
             StepTiming(
-                size.name,
-                cut,
-                name,
-                1e3 * statistics.mean(ours),
-                1e3 * statistics.mean(plain),
-                sum(plain) / sum(ours),
-                sum(once) / sum(ours),
-                sum(needed) / (sum(ours) * rate),
+                *(size.name, cut, name, "bf16" if products is LOW else "float32"),
+                *(1e3 * statistics.mean(ours_s), 1e3 * statistics.mean(plain_s)),
+                *(_ratio(plain_s, ours_s), _ratio(once_s, ours_s)),
+                sum(needed) / (sum(ours_s) * rate),
             )
         )
     return rows
+
+
+def _ratio(slow: list[float], fast: list[float]) -> float:
+    """How often the fast one fits into the slow one: the median over the rounds, each round's two side by side."""
+    return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
+
+
+def _run(learner: TopErlLearner, size: Size, number: int, step: Callable[..., object]) -> None:
+    """Make one step on the batch and cut of round `number`."""
+    generator = torch.Generator().manual_seed(number)
+    step(learner.replay.gather(learner.replay.draw(size.batch, generator)), generator)
+
+
+def _critic_step(learner: TopErlLearner) -> Callable[..., object]:
+    """A critic step as an iteration makes it: the policy is projected already."""
+    known = learner._projected_replay(None)
+    assert known is not None
+    gaussian = replace(known, mean=known.mean[: learner.config.learn.batch_size])
+    return lambda batch, generator: learner.critic_step(batch, generator, None, gaussian)
 
 
 def run(quick: bool) -> list[dict[str, object]]:

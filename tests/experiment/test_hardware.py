@@ -110,5 +110,5 @@ def test_players() -> None:
 
 
 def test_threads_are_set() -> None:
-    module.use_threads(1)
+    module.prepare_process(1)
     assert torch.get_num_threads() == 1

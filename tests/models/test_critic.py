@@ -38,8 +38,8 @@ def _inputs(episodes: int = 3) -> tuple[Tensor, Tensor, Tensor]:
 # ---- a plain second implementation
 
 
-def _plain_norm(vector: Tensor, norm: nn.Module) -> Tensor:
-    if isinstance(norm, nn.Identity):
+def _plain_norm(vector: Tensor, norm: nn.Module | None) -> Tensor:
+    if norm is None or isinstance(norm, nn.Identity):
         return vector
     assert isinstance(norm, nn.LayerNorm)
     mean = vector.sum() / len(vector)
@@ -280,7 +280,7 @@ def test_dropout_reaches_embedding_attention_residual_and_mlp(monkeypatch: pytes
     calls: list[float] = []
     dropout, attention = nn.functional.dropout, nn.functional.scaled_dot_product_attention
 
-    def counted(tokens: Tensor, rate: float, training: bool) -> Tensor:
+    def counted(tokens: Tensor, rate: float, training: bool = True) -> Tensor:
         calls.append(rate if training else 0.0)
         return dropout(tokens, rate, training)
 

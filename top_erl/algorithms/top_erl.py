@@ -284,8 +284,8 @@ class TopErlLearner:
             loss=pull.detach() - objective,
             objective=objective,
             regression_loss=regression.detach(),
-            entropy=projected.gaussian.entropy().detach().mean(),
-            kl_to_anchor=kl_divergence(new, old).detach().mean(),
+            entropy=projected.gaussian.detach().entropy().mean(),
+            kl_to_anchor=kl_divergence(new.detach(), old).mean(),
             mean_projected=projected.mean_active.float().mean(),
             covariance_projected=projected.covariance_active.float().mean(),
         )

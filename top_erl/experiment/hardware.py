@@ -8,7 +8,10 @@ the cores.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import sys
 import time
 from dataclasses import dataclass
 
@@ -24,6 +27,12 @@ _WORTH_A_WORKER = 0.02
 
 _WORTH_A_THREAD = 200_000
 """Numbers in the critic's tokens of a batch (episodes x tokens x width) below which one thread is as fast as two."""
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Names of glibc's allocator options."""
+_KEPT_BYTES, _LARGEST_FROM_HEAP = 512 << 20, 32 << 20
+"""Freed memory that is kept, and the largest piece that comes from it (glibc allows no more)."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,14 @@ def make_player(task: Task, task_id: str, workers: int) -> Player:
     return WorkerPool(task_id, workers) if workers else LocalPlayer(task)
 
 
-def use_threads(threads: int) -> None:
-    """Set torch's threads for this process."""
+def prepare_process(threads: int) -> None:
+    """Set torch's threads, and let the process keep memory that it has freed.
+
+    An update allocates and frees the same large tensors again and again. By default the C library hands them back to
+    the system each time, and every page has to be cleared and mapped anew.
+    """
     torch.set_num_threads(threads)
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        set_option(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP)

@@ -12,7 +12,7 @@ from top_erl.algorithms import TopErlLearner
 from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
 from top_erl.experiment.config import RunConfig, make_primitive
-from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, use_threads
+from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, prepare_process
 from top_erl.experiment.metrics import iteration_row
 from top_erl.experiment.metrics_file import Row
 from top_erl.rollout import EpisodeCollector, Scores, check_stride
@@ -29,7 +29,7 @@ class Training:
         self.task = make_task(config.task)
         self.spec = self.task.spec
         self.hardware = hardware or choose_hardware(config, self.task)
-        use_threads(self.hardware.threads)
+        prepare_process(self.hardware.threads)
         self.primitive = make_primitive(config.primitive, self.spec)
         device = _device(config.hardware.device)
         algorithm = config.algorithm

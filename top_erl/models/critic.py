@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as fn
 
 from top_erl.errors import UserError
-from top_erl.models.linear import Linear
+from top_erl.models.block import Block, transform
+from top_erl.models.products import Products
 from top_erl.models.standardizer import Standardizer
 
 
@@ -49,62 +50,6 @@ class CriticConfig:
             raise UserError("critic.dropout must be at least 0 and less than 1.")
 
 
-class _Block(nn.Module):
-    """Pre-norm transformer block: causal self-attention, then a GELU MLP of four times the width."""
-
-    def __init__(self, config: CriticConfig) -> None:
-        super().__init__()
-        width = config.width
-        self.heads = config.heads
-        self.dropout = config.dropout
-        self.norm_attention = nn.LayerNorm(width) if config.layer_norm else nn.Identity()
-        self.query_key_value = Linear(width, 3 * width)
-        self.attention_out = Linear(width, width)
-        self.norm_mlp = nn.LayerNorm(width) if config.layer_norm else nn.Identity()
-        self.mlp_in = Linear(width, 4 * width)
-        self.mlp_out = Linear(4 * width, width)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Transform tokens, [N, M, E]."""
-        heads = self.query_key_value(self.norm_attention(tokens)).unflatten(-1, (3, self.heads, -1))
-        query, key, value = heads.transpose(1, 3).unbind(2)  # [N, H, M, E/H] each
-        rate = self.dropout if self.training else 0.0
-        mixed = fn.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=True)
-        return self._feed_forward(tokens, mixed.transpose(1, 2).flatten(-2))
-
-    def one_of(self, tokens: Tensor, index: Tensor) -> Tensor:
-        """Transform one token of each sequence only, the `index`-th, [N, M, E] and [N] to [N, E].
-
-        Keys and values are needed of all tokens up to it, everything else of itself alone.
-        """
-        count, length, width = tokens.shape
-        rows = torch.arange(count, device=tokens.device)
-        normed = self.norm_attention(tokens)
-        query = self.query_key_value.rows(normed[rows, index], slice(width))  # [N, E]
-        key, value = self.query_key_value.rows(normed, slice(width, None)).chunk(2, dim=-1)  # [N, M, E] each
-        query = query.unflatten(-1, (self.heads, -1))  # [N, H, E/H]
-        key, value = key.unflatten(-1, (self.heads, -1)), value.unflatten(-1, (self.heads, -1))  # [N, M, H, E/H]
-        score = torch.einsum("nhe,nmhe->nhm", query * query.shape[-1] ** -0.5, key)
-        future = torch.arange(length, device=tokens.device) > index[:, None]  # [N, M]
-        share = score.masked_fill(future[:, None], float("-inf")).softmax(-1)
-        mixed = torch.einsum("nhm,nmhe->nhe", share, value).flatten(-2)  # [N, E]
-        return self._feed_forward(tokens[rows, index], mixed)
-
-    def alone(self, tokens: Tensor) -> Tensor:
-        """Transform tokens that are sequences of their own, [N, E]: attention is then the value itself."""
-        value = self.query_key_value.rows(self.norm_attention(tokens), slice(2 * tokens.shape[-1], None))
-        return self._feed_forward(tokens, value)
-
-    def _feed_forward(self, tokens: Tensor, mixed: Tensor) -> Tensor:
-        """Finish the block: add what attention mixed, then the MLP's answer, [..., E]."""
-        tokens = tokens + self._drop(self.attention_out(mixed))
-        hidden = fn.gelu(self.mlp_in(self.norm_mlp(tokens)))  # [..., 4E]
-        return tokens + self._drop(self.mlp_out(hidden))
-
-    def _drop(self, tokens: Tensor) -> Tensor:
-        return fn.dropout(tokens, self.dropout, self.training) if self.dropout else tokens
-
-
 class TransformerCritic(nn.Module):
     """Decoder-only transformer over one state and the actions that follow it."""
 
@@ -117,7 +62,10 @@ class TransformerCritic(nn.Module):
         self.state_encoder = nn.Linear(state_dim, config.width, bias=False)
         self.action_encoder = nn.Linear(action_dim, config.width, bias=False)
         self.position_table = nn.Embedding(config.max_positions, config.width)
-        self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
+        self.blocks = nn.ModuleList(
+            Block(config.width, config.heads, layer_norm=config.layer_norm, dropout=config.dropout)
+            for _ in range(config.layers)
+        )
         self.norm_out = nn.LayerNorm(config.width) if config.layer_norm else nn.Identity()
         self.head = nn.Linear(config.width, 1, bias=False)
         self._initialise()
@@ -134,10 +82,9 @@ class TransformerCritic(nn.Module):
             `[V, Q_1, …, Q_L]`, [B, K, L + 1].
         """
         tokens = self._tokens(state, actions, starts)
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self._value(tokens).unflatten(0, state.shape[:2])
+        return self._value(transform(tokens, list(self.blocks))).unflatten(0, state.shape[:2])
 
+    @torch.no_grad()
     def sequence_value(self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor) -> Tensor:
         """Value the first `count` actions, [K], of each segment: output `count` of `forward`, without the others.
 
@@ -146,17 +93,17 @@ class TransformerCritic(nn.Module):
         """
         tokens = self._tokens(state, actions, starts)
         *blocks, last = self.blocks
-        for block in blocks:
-            tokens = block(tokens)
-        chosen = cast(_Block, last).one_of(tokens, count.repeat(len(state)))
+        tokens = transform(tokens, blocks) if blocks else tokens
+        chosen = cast(Block, last).one_of(tokens, count.repeat(len(state)))
         return self._value(chosen).unflatten(0, state.shape[:2])
 
+    @torch.no_grad()
     def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
         """Value states alone, [B, K, S] at time indices `starts`, [K]: the transformer on one token. [B, K]."""
         tokens = self.state_encoder(self.standardize_state(state)) + self._positions(starts, 1).squeeze(-2)  # [B, K, E]
         tokens = fn.dropout(tokens, self.config.dropout, self.training)
         for block in self.blocks:
-            tokens = cast(_Block, block).alone(tokens)
+            tokens = cast(Block, block).alone(tokens)
         return self._value(tokens)
 
     def _tokens(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
@@ -215,6 +162,12 @@ class CriticEnsemble(nn.Module):
         """`TransformerCritic.sequence_value` of every member, [C, B, K]."""
         critics = [cast(TransformerCritic, member) for member in self.members]
         return torch.stack([critic.sequence_value(state, actions, starts, count) for critic in critics])
+
+    def set_products(self, products: Products) -> None:
+        """Choose the precision of matrix products in every member."""
+        for module in self.modules():
+            if isinstance(module, Block):
+                module.products = products
 
     def fit_standardizers(self, state: Tensor, action: Tensor) -> None:
         """Standardise the inputs of every member by statistics of states, [..., S], and actions, [..., A]."""

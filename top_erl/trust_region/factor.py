@@ -1,12 +1,15 @@
 """Covariance factors: making one from a matrix, and refusing one that is broken.
 
 A factor that holds NaN, or a covariance that is not positive definite, means the run has already gone wrong.
-Both functions say which matrix it was and stop; neither repairs anything.
+On a CPU the functions here say which matrix it was and stop; none repairs anything. On other devices, where looking
+would mean waiting, a broken factor becomes NaN, which the learner finds when it looks at the losses.
 
 Axes: `P` dimension of the Gaussian; `...` batch.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -35,6 +38,8 @@ def factorize(matrix: Tensor, name: str) -> Tensor:
     factor, info = torch.linalg.cholesky_ex(matrix)  # [..., P, P], [...]
     # Depending on the backend NaN may pass with info = 0, hence the look at the diagonal (it sees every NaN).
     good = (info == 0) & factor.diagonal(dim1=-2, dim2=-1).isfinite().all(-1)  # [...]
+    if _must_not_wait(factor):
+        return torch.where(good[..., None, None], factor, float("nan"))
     if bool(good.all()):
         return factor
     row, where = _first_failure(good, name)
@@ -75,13 +80,17 @@ def check_factor(factor: Tensor, diagonal: bool, name: str) -> None:
     Raises:
         FactorizationError: If an entry is NaN or infinite, or a diagonal entry is not positive.
     """
+    if _must_not_wait(factor):
+        return
     factor = factor.detach()
     scale = factor if diagonal else factor.diagonal(dim1=-2, dim2=-1)  # [..., P]
+    if _surely_finite(factor) and bool(scale.amin() > 0):
+        return
     finite = factor.isfinite().all(-1)
     if not diagonal:
         finite = finite.all(-1)  # [...]
     good = finite & (scale > 0).all(-1)  # [...]
-    if bool(good.all()):  # the only point that waits for the device
+    if bool(good.all()):
         return
     row, where = _first_failure(good, name)
     if not bool(finite.reshape(-1)[row]):
@@ -98,9 +107,21 @@ def check_mean(mean: Tensor, name: str) -> None:
     Raises:
         RunStopped: If an entry is not finite.
     """
+    if _must_not_wait(mean) or _surely_finite(mean.detach()):
+        return
     good = mean.detach().isfinite().all(-1)  # [...]
     if not bool(good.all()):
         raise RunStopped(f"{_first_failure(good, name)[1]} contains NaN or infinity.")
+
+
+def _must_not_wait(data: Tensor) -> bool:
+    """Whether looking at the numbers would stall a device; a failure then shows as NaN in the step's loss."""
+    return data.device.type != "cpu"
+
+
+def _surely_finite(data: Tensor) -> bool:
+    """Whether all numbers are finite, by one sum: it is not if one of them is not."""
+    return math.isfinite(float(data.sum()))
 
 
 def _first_failure(good: Tensor, name: str) -> tuple[int, str]:

@@ -18,8 +18,9 @@ Axes: `...` batch, `P` dimension.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
@@ -33,7 +34,7 @@ _SERIES = tuple((-1) ** n * (n - 1) / n for n in range(2, 10))
 """f(x) = Σ_{n≥2} (-1)ⁿ (n-1)/n xⁿ."""
 
 _RELATIVE_TOLERANCE = 1e-13
-_MAX_STEPS = 60
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 class ProjectedFactor(NamedTuple):
@@ -74,27 +75,8 @@ def project_std(new: Tensor, old: Tensor, bound: float) -> ProjectedFactor:
     return ProjectedFactor(std, weight, active)
 
 
-def _divergence(weight: Tensor, excess: Tensor) -> Tensor:
-    """κ(t) = 1/2 Σ_i f(t ρ_i) [...], for weights t [...] and excess precisions ρ [..., P]."""
-    x = weight.unsqueeze(-1) * excess  # [..., P]
-    series = torch.zeros_like(x)
-    for coefficient in reversed(_SERIES):
-        series = series * x + coefficient
-    exact = x.log1p() - x / (1 + x)
-    return 0.5 * torch.where(x.abs() < _SERIES_BELOW, series * x * x, exact).sum(-1)
-
-
-def _slope(weight: Tensor, excess: Tensor) -> Tensor:
-    """dκ/dt = t/2 Σ_i ρ_i² s_i² [...]."""
-    return 0.5 * weight * (excess / (1 + weight.unsqueeze(-1) * excess)).square().sum(-1)
-
-
 def solve_weight(excess: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Weight t of the new precision that puts the projection on the bound.
-
-    κ grows from 0 like t², so sqrt κ is nearly a straight line: Newton's method on sqrt κ(t) - sqrt ε needs
-    two to four steps. It is kept inside a bracket that follows from
-    x²/2 / max(1, 1+x)² ≤ f(x) ≤ x²/2 / min(1, 1+x)².
 
     Args:
         excess: ρ = r - 1 > -1 [..., P] in float64; r as in the module docstring.
@@ -103,30 +85,67 @@ def solve_weight(excess: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     Returns:
         Weights [...], and whether the bound is active [...].
     """
-    tiny = torch.finfo(excess.dtype).tiny
+    if excess.device.type != "cpu":  # a fixed number of steps, so that nothing waits for the device
+        return _newton(torch, excess, bound, steps=20, stop_early=False)
+    with np.errstate(all="ignore"):  # NumPy, because on one small vector PyTorch is mostly overhead
+        weight, active = _newton(np, excess.numpy(), bound, steps=60, stop_early=True)
+    return torch.as_tensor(weight), torch.as_tensor(active)
+
+
+def _newton(xp: Any, excess: Any, bound: float, *, steps: int, stop_early: bool) -> tuple[Any, Any]:
+    """`solve_weight` for arrays of the library `xp`, NumPy or PyTorch.
+
+    κ grows from 0 like t², so sqrt κ is nearly a straight line: Newton's method on sqrt κ(t) - sqrt ε needs
+    two to four steps. It is kept inside a bracket that follows from
+    x²/2 / max(1, 1+x)² ≤ f(x) ≤ x²/2 / min(1, 1+x)².
+    """
     # λ > 1e15 rounds to ρ = -1, where f is infinite minus infinite; any ρ this close gives the same t.
-    excess = excess.clamp(-1 + 2**-50, 1e150)
-    one = excess.new_ones(excess.shape[:-1])  # [...]
-    active = _divergence(one, excess) > bound  # [...]
-    steep = excess.abs()  # |1/λ - 1|, with λ = 1/r
-    flat = (excess / (1 + excess)).abs()  # |1 - λ|
+    excess = xp.clip(excess, -1 + 2**-50, 1e150)
+    one = xp.ones_like(excess[..., 0])  # [...]
+    active = _divergence(xp, one, excess) > bound  # [...]
+    steep = abs(excess)  # |1/λ - 1|, with λ = 1/r
+    flat = steep / (1 + excess)  # |1 - λ|
     root = bound**0.5
     # Rounding must not close the bracket when all eigenvalues are nearly one: leave a hair on both sides.
-    low = (2 * root / torch.maximum(steep, flat).norm(dim=-1).clamp_min(tiny)).clamp_max(1.0) * (1 - 1e-9)
-    high = (2 * root / torch.minimum(steep, flat).norm(dim=-1).clamp_min(tiny)).clamp_max(1.0) * (1 + 1e-9)
-    weight = (low * high).sqrt()
-    for _ in range(_MAX_STEPS):
-        value = _divergence(weight, excess)
-        open_ = active & ((value - bound).abs() > _RELATIVE_TOLERANCE * bound)
-        if not bool(open_.any()):
+    low = _limit(xp, root, xp.maximum(steep, flat)) * (1 - 1e-9)
+    high = _limit(xp, root, xp.minimum(steep, flat)) * (1 + 1e-9)
+    weight = xp.sqrt(low * high)
+    for _ in range(steps):
+        value = _divergence(xp, weight, excess)
+        open_ = active & (abs(value - bound) > _RELATIVE_TOLERANCE * bound)
+        if stop_early and not open_.any():
             break
-        low, high = torch.where(value < bound, weight, low), torch.where(value < bound, high, weight)
-        value_root = value.clamp_min(tiny).sqrt()
+        below = value < bound
+        low, high = xp.where(below, weight, low), xp.where(below, high, weight)
+        value_root = xp.sqrt(xp.clip(value, _TINY, None))
         # t ← t - h/h' with h = sqrt κ - sqrt ε. Outside the bracket: its geometric mean, as t can be 1e-10.
-        newton = weight - 2 * value_root * (value_root - root) / _slope(weight, excess).clamp_min(tiny)
+        slope = xp.clip(_slope(weight, excess), _TINY, None)
+        newton = weight - 2 * value_root * (value_root - root) / slope
         inside = (newton > low) & (newton < high)
-        weight = torch.where(open_, torch.where(inside, newton, (low * high).sqrt()), weight)
-    return torch.where(active, weight.clamp_max(1.0), one), active
+        weight = xp.where(open_, xp.where(inside, newton, xp.sqrt(low * high)), weight)
+    return xp.where(active, xp.clip(weight, None, 1.0), one), active
+
+
+def _divergence(xp: Any, weight: Any, excess: Any) -> Any:
+    """κ(t) = 1/2 Σ_i f(t ρ_i) [...], for weights t [...] and excess precisions ρ [..., P]."""
+    x = weight[..., None] * excess  # [..., P]
+    series = _SERIES[-1]
+    for coefficient in reversed(_SERIES[:-1]):
+        series = series * x + coefficient
+    exact = xp.log1p(x) - x / (1 + x)
+    return 0.5 * xp.where(abs(x) < _SERIES_BELOW, series * x * x, exact).sum(-1)
+
+
+def _slope(weight: Any, excess: Any) -> Any:
+    """dκ/dt = t/2 Σ_i ρ_i² s_i² [...]."""
+    share = excess / (1 + weight[..., None] * excess)
+    return 0.5 * weight * (share * share).sum(-1)
+
+
+def _limit(xp: Any, root: float, distance: Any) -> Any:
+    """A bound of the weight from distances [..., P]: 2 sqrt ε over their length, at most one."""
+    length = xp.sqrt((distance * distance).sum(-1))
+    return xp.clip(2 * root / xp.clip(length, _TINY, None), None, 1.0)
 
 
 def _constraint_multiplier(shrink: Tensor, excess: Tensor, gradient: Tensor) -> Tensor:

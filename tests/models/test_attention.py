@@ -1,0 +1,103 @@
+"""Attention of every kind, against a loop over sequences, heads and tokens."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from top_erl.models.attention import (
+    LONGEST_BATCHED,
+    BatchedAttention,
+    CausalAttention,
+    FusedAttention,
+    attention_of_one,
+    fused_attention,
+    group_size,
+    make_attention,
+)
+
+HEADS, WIDTH = 2, 6
+
+
+def _by_loops(query_key_value: Tensor) -> Tensor:
+    """[N, M, 3E] to [N, M, E], differentiable."""
+    size = WIDTH // HEADS
+    sequences = []
+    for sequence in query_key_value:
+        query, key, value = sequence.split(WIDTH, dim=-1)
+        tokens = []
+        for i in range(len(sequence)):
+            parts = []
+            for head in range(HEADS):
+                at = slice(head * size, (head + 1) * size)
+                scores = torch.stack([(query[i, at] * key[j, at]).sum() / math.sqrt(size) for j in range(i + 1)])
+                shares = scores.exp() / scores.exp().sum()
+                parts.append(sum(share * value[j, at] for j, share in enumerate(shares)))
+            tokens.append(torch.cat(parts))
+        sequences.append(torch.stack(tokens))
+    return torch.stack(sequences)
+
+
+def _inputs(count: int, length: int) -> Tensor:
+    return torch.randn(count, length, 3 * WIDTH, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("count", "length"), [(8, 2), (7, 2), (6, 3), (5, 5), (4, 9), (2, 17), (1, 1), (3, 1)])
+@pytest.mark.parametrize("kind", [BatchedAttention, FusedAttention])
+def test_every_kind_equals_the_loops_with_its_gradient(kind: type[CausalAttention], count: int, length: int) -> None:
+    tokens = _inputs(count, length).requires_grad_()
+    pull = torch.randn(count, length, WIDTH, dtype=torch.float64)
+    expected, attention = _by_loops(tokens), kind(HEADS)
+    mixed = attention.forward(tokens.detach())
+    assert mixed.shape == expected.shape
+    assert torch.allclose(mixed, expected, atol=1e-12)
+    (expected * pull).sum().backward()
+    assert torch.allclose(attention.backward(pull), tokens.grad, atol=1e-12)
+
+
+def test_single_precision_agrees_between_the_kinds() -> None:
+    for length in (2, 5, 26, 60):
+        tokens = torch.randn(32, length, 3 * 128)
+        assert torch.allclose(BatchedAttention(8).forward(tokens), fused_attention(tokens, 8), atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 4, 20, 21, 40])
+def test_attention_of_one_is_one_row_of_all(length: int) -> None:
+    tokens = _inputs(6, length)
+    index = torch.randint(length, (6,))
+    query, key, value = tokens.chunk(3, dim=-1)
+    rows = torch.arange(6)
+    expected = fused_attention(tokens, HEADS)[rows, index]
+    assert torch.allclose(attention_of_one(query[rows, index], key, value, index, HEADS), expected, atol=1e-12)
+
+
+def test_sequences_of_a_group_do_not_see_each_other() -> None:
+    tokens = _inputs(8, 2)
+    before = BatchedAttention(HEADS).forward(tokens)
+    tokens[3] += 1.0
+    changed = (BatchedAttention(HEADS).forward(tokens) != before).flatten(1).any(1)
+    assert changed.tolist() == [index == 3 for index in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("count", "length", "expected"),
+    [
+        (32, 2, 8),  # 16 tokens
+        (32, 3, 8),  # 6 does not divide 32
+        (96, 3, 6),  # 18 tokens
+        (7, 2, 7),  # the only divisor above one
+        (13, 5, 1),  # 13 sequences would be too many: nothing fits
+        (32, 26, 1),  # long enough alone
+    ],
+)
+def test_group_size(count: int, length: int, expected: int) -> None:
+    assert group_size(count, length) == expected
+
+
+def test_long_sequences_and_other_devices_take_the_fused_kernel() -> None:
+    assert isinstance(make_attention(torch.empty(1, LONGEST_BATCHED, 4), HEADS), BatchedAttention)
+    assert isinstance(make_attention(torch.empty(1, LONGEST_BATCHED + 1, 4), HEADS), FusedAttention)
+    assert isinstance(make_attention(torch.empty(1, 2, 4, device="meta"), HEADS), FusedAttention)

@@ -1,0 +1,82 @@
+"""The hand-written passes through a block, against autograd on the textbook formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck
+from torch.nn import functional as fn
+
+from top_erl.models.attention import LONGEST_BATCHED
+from top_erl.models.block import Block, transform
+from top_erl.models.products import LOW
+
+
+@pytest.mark.parametrize("layer_norm", [True, False])
+@pytest.mark.parametrize("length", [3, LONGEST_BATCHED + 1], ids=["batched", "fused"])
+def test_gradients_of_a_stack(layer_norm: bool, length: int) -> None:
+    blocks = [Block(4, 2, layer_norm=layer_norm).double() for _ in range(2)]
+    weights = [parameter for block in blocks for parameter in block.parameters()]
+    tokens = torch.randn(2, length, 4, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda tokens, *_: transform(tokens, blocks), (tokens, *weights), fast_mode=True)
+
+
+def _textbook(block: Block, tokens: Tensor) -> Tensor:
+    """The block from public layers alone."""
+    heads = block.query_key_value(block.norm_attention(tokens)).unflatten(-1, (3, block.heads, -1))
+    query, key, value = heads.transpose(1, 3).unbind(2)
+    mixed = fn.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(-2)
+    tokens = tokens + block.attention_out(mixed)
+    return tokens + block.mlp_out(fn.gelu(block.mlp_in(block.norm_mlp(tokens))))
+
+
+def _gradients(block: Block, tokens: Tensor, output: Tensor, pull: Tensor) -> dict[str, Tensor]:
+    block.zero_grad()
+    tokens.grad = None
+    (output * pull).sum().backward()
+    return {"tokens": tokens.grad} | {name: p.grad.clone() for name, p in block.named_parameters()}
+
+
+@pytest.mark.parametrize("length", [2, 6, 26, 70])
+def test_block_equals_the_textbook_in_single_precision(length: int) -> None:
+    block = Block(32, 4)
+    tokens, pull = torch.randn(8, length, 32, requires_grad=True), torch.randn(8, length, 32)
+    ours, expected = block(tokens), _textbook(block, tokens)
+    assert torch.allclose(ours, expected, atol=1e-5)
+    mine, theirs = _gradients(block, tokens, ours, pull), _gradients(block, tokens, expected, pull)
+    for name, gradient in theirs.items():
+        assert torch.allclose(mine[name], gradient, rtol=1e-4, atol=1e-4), name
+
+
+def test_no_weight_gradients_when_weights_are_frozen() -> None:
+    block = Block(8, 2).requires_grad_(False)
+    tokens = torch.randn(3, 4, 8, requires_grad=True)
+    block(tokens).sum().backward()
+    assert tokens.grad is not None
+    assert all(parameter.grad is None for parameter in block.parameters())
+
+
+def test_low_precision_is_close_and_keeps_float32_at_the_border() -> None:
+    block = Block(64, 4)
+    tokens, pull = torch.randn(16, 6, 64, requires_grad=True), torch.randn(16, 6, 64)
+    expected = block(tokens)
+    theirs = _gradients(block, tokens, expected, pull)
+    block.products = LOW
+    ours = block(tokens)
+    mine = _gradients(block, tokens, ours, pull)
+    assert ours.dtype == torch.float32
+    assert 0 < (ours - expected).norm() / expected.norm() < 0.01
+    for name, gradient in theirs.items():
+        assert mine[name].dtype == torch.float32, name
+        assert (mine[name] - gradient).norm() / gradient.norm() < 0.02, name
+
+
+@torch.no_grad()
+def test_a_single_token_leaves_the_weights_alone() -> None:
+    block = Block(8, 2)
+    before = {name: parameter.clone() for name, parameter in block.named_parameters()}
+    block.alone(torch.randn(1, 8))
+    block(torch.randn(1, 1, 8))
+    for name, parameter in block.named_parameters():
+        assert torch.equal(parameter, before[name]), name

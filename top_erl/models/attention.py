@@ -1,0 +1,153 @@
+"""Causal attention for many short sequences, forward and backward.
+
+Segments are short (2 to 26 tokens in most cuts) and heads are small (16), so a kernel that is called once per sequence
+and head spends its time on being called. On a CPU, sequences are laid end to end in groups of about 16 tokens, with a
+mask that lets a token see only its own sequence, and the groups go through batched matrix products: the same numbers in
+a half to a third of the time (`python -m benchmarks --only attention`). Long sequences, and other devices, use
+PyTorch's fused kernel.
+
+Axes: `N` sequences, `M` tokens, `G` sequences per group, `n` = N/G groups, `m` = G·M tokens of a group, `H` heads,
+`E` width, `d` = E/H.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as fn
+
+LONGEST_BATCHED = 64
+"""Longest sequence for which batched products beat the fused kernel on a CPU, measured."""
+_LONGEST_BY_SUMS = 20
+"""The same for the attention of one token by plain sums."""
+_FEWEST_TOKENS, _MOST_TOKENS = 16, 48
+"""Tokens of a group: a vector register of scores, and not too many that do not see each other."""
+
+
+class CausalAttention:
+    """One pass of attention over sequences; keeps what its own backward pass needs."""
+
+    def __init__(self, heads: int) -> None:
+        """Make a pass with a number of heads."""
+        self.heads = heads
+
+    def forward(self, query_key_value: Tensor) -> Tensor:
+        """Mix the tokens of each sequence, each from itself and the ones before.
+
+        Args:
+            query_key_value: Queries, keys and values, one after the other, [N, M, 3E].
+
+        Returns:
+            Mixed values, [N, M, E].
+        """
+        raise NotImplementedError
+
+    def backward(self, grad: Tensor) -> Tensor:
+        """Gradient of queries, keys and values, [N, M, 3E], from that of the mixed values, [N, M, E]."""
+        raise NotImplementedError
+
+
+class FusedAttention(CausalAttention):
+    """Attention by PyTorch's fused kernel."""
+
+    def forward(self, query_key_value: Tensor) -> Tensor:
+        """Mix, [N, M, 3E] to [N, M, E]."""
+        self._inputs = query_key_value.detach().requires_grad_()
+        with torch.enable_grad():  # a graph of its own, since this runs inside a hand-written node
+            self._mixed = fused_attention(self._inputs, self.heads)
+        return self._mixed.detach()
+
+    def backward(self, grad: Tensor) -> Tensor:
+        """Gradient of the inputs."""
+        return torch.autograd.grad(self._mixed, self._inputs, grad, retain_graph=True)[0]
+
+
+class BatchedAttention(CausalAttention):
+    """Attention by batched matrix products over groups of sequences."""
+
+    def forward(self, query_key_value: Tensor) -> Tensor:
+        """Mix, [N, M, 3E] to [N, M, E]."""
+        count, length, triple = query_key_value.shape
+        group = group_size(count, length)
+        self._sizes = (count // group, group * length, self.heads, triple // (3 * self.heads))
+        groups, tokens, heads, size = self._sizes
+        packed = query_key_value.reshape(groups, tokens, 3, heads, size).permute(2, 0, 3, 1, 4)  # [3, n, H, m, d]
+        self._packed = packed.reshape(3, groups * heads, tokens, size)
+        query, key, value = self._packed
+        mask = _mask(group, length, query.dtype)
+        self._weights = torch.baddbmm(mask, query, key.mT, alpha=size**-0.5).softmax(-1)  # [n·H, m, m]
+        mixed = torch.bmm(self._weights, value).view(groups, heads, tokens, size)
+        return mixed.transpose(1, 2).reshape(count, length, -1)
+
+    def backward(self, grad: Tensor) -> Tensor:
+        """Gradient of the inputs."""
+        groups, tokens, heads, size = self._sizes
+        grad_mixed = grad.reshape(groups, tokens, heads, size).transpose(1, 2).reshape(-1, tokens, size)  # [n·H, m, d]
+        query, key, value = self._packed
+        out = torch.empty_like(self._packed)
+        torch.bmm(self._weights.mT, grad_mixed, out=out[2])
+        # softmax: ds = p ∘ (dp - Σ_j p dp), here with the factor d^-½ of the scores
+        grad_weights = torch.bmm(grad_mixed, value.mT)
+        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, grad.dtype)
+        grad_scores *= size**-0.5
+        torch.bmm(grad_scores, key, out=out[0])
+        torch.bmm(grad_scores.mT, query, out=out[1])
+        unpacked = out.view(3, groups, heads, tokens, size).permute(1, 3, 0, 2, 4)
+        return unpacked.reshape(*grad.shape[:2], -1)
+
+
+def make_attention(tokens: Tensor, heads: int) -> CausalAttention:
+    """The faster attention for these tokens, [N, M, ...]."""
+    batched = tokens.device.type == "cpu" and tokens.shape[1] <= LONGEST_BATCHED
+    return BatchedAttention(heads) if batched else FusedAttention(heads)
+
+
+def fused_attention(query_key_value: Tensor, heads: int, dropout: float = 0.0) -> Tensor:
+    """Causal attention by PyTorch's fused kernel, differentiable, [N, M, 3E] to [N, M, E]."""
+    split = query_key_value.unflatten(-1, (3, heads, -1))
+    query, key, value = split.transpose(1, 3).unbind(2)  # [N, H, M, d] each
+    mixed = fn.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
+    return mixed.transpose(1, 2).flatten(-2)
+
+
+def attention_of_one(query: Tensor, key: Tensor, value: Tensor, index: Tensor, heads: int) -> Tensor:
+    """Mix for one token of each sequence only.
+
+    Args:
+        query: Its query, [N, E].
+        key: Keys of all tokens, [N, M, E].
+        value: Values of all tokens, [N, M, E].
+        index: Its place in the sequence, [N]; later tokens are not seen.
+        heads: H.
+
+    Returns:
+        Mixed values, [N, E].
+    """
+    length, width = key.shape[1:]
+    seen = torch.arange(length, device=key.device) <= index[:, None]  # [N, M]
+    key, value = key.unflatten(-1, (heads, -1)), value.unflatten(-1, (heads, -1))  # [N, M, H, d] each
+    query = query.unflatten(-1, (heads, -1)).unsqueeze(1)  # [N, 1, H, d]
+    if key.device.type != "cpu" or length > _LONGEST_BY_SUMS:
+        query, key, value = (part.transpose(1, 2) for part in (query, key, value))
+        return fn.scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None, None]).flatten(1)
+    # With one query a sequence, matrix products are all overhead: products and sums over the short axes instead.
+    score = (query * (width // heads) ** -0.5 * key).sum(-1)  # [N, M, H]
+    weights = score.masked_fill(~seen.unsqueeze(-1), float("-inf")).softmax(1)
+    return (weights.unsqueeze(-1) * value).sum(1).flatten(-2)
+
+
+def group_size(count: int, length: int) -> int:
+    """How many of `count` sequences to lay end to end: a divisor that makes groups of 16 tokens or a little more."""
+    divisors = [group for group in range(1, _MOST_TOKENS // length + 1) if count % group == 0] or [1]
+    return next((group for group in divisors if group * length >= _FEWEST_TOKENS), divisors[-1])
+
+
+@lru_cache(maxsize=256)
+def _mask(group: int, length: int, dtype: torch.dtype) -> Tensor:
+    """0 where a token may look, -inf elsewhere: causal inside each sequence, nothing across; [m, m]."""
+    token = torch.arange(group * length)
+    sequence = token // length
+    allowed = (sequence[:, None] == sequence) & (token[:, None] >= token)
+    return torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, float("-inf"))

@@ -1,0 +1,128 @@
+"""The transformer block: causal self-attention, then a GELU MLP, each added to the stream of tokens.
+
+A block answers three questions at three prices: all tokens (`transform`, for a whole stack), one token of each
+sequence (`one_of`), and tokens that are sequences of their own (`alone`). The last two are for targets and have no
+gradient.
+
+Axes: `N` sequences, `M` tokens, `E` width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as fn
+
+from top_erl.models.attention import attention_of_one, fused_attention
+from top_erl.models.passes import EPSILON, BlockPass, BlockWeights
+from top_erl.models.products import FULL, Products
+
+
+class Block(nn.Module):
+    """Pre-norm transformer block with an MLP of four times the width."""
+
+    def __init__(self, width: int, heads: int, *, layer_norm: bool = True, dropout: float = 0.0) -> None:
+        """Build the block; its weights come from torch's global generator."""
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.products: Products = FULL
+        """How matrices are multiplied."""
+        self.norm_attention = nn.LayerNorm(width, EPSILON) if layer_norm else None
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.attention_out = nn.Linear(width, width)
+        self.norm_mlp = nn.LayerNorm(width, EPSILON) if layer_norm else None
+        self.mlp_in = nn.Linear(width, 4 * width)
+        self.mlp_out = nn.Linear(4 * width, width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Transform tokens, [N, M, E]; `transform` does the same for a stack of blocks."""
+        return transform(tokens, [self])
+
+    @torch.no_grad()
+    def one_of(self, tokens: Tensor, index: Tensor) -> Tensor:
+        """Transform one token of each sequence only, the `index`-th, [N, M, E] and [N] to [N, E].
+
+        Keys and values are needed of all tokens up to it, everything else of itself alone.
+        """
+        count, length, width = tokens.shape
+        chosen = tokens[torch.arange(count, device=tokens.device), index]  # [N, E]
+        block = self._pass()
+        query = block.project(chosen, slice(width))
+        key, value = block.project(tokens.flatten(0, 1), slice(width, None)).view(count, length, -1).chunk(2, dim=-1)
+        return block.feed_forward(chosen, attention_of_one(query, key, value, index, self.heads))
+
+    @torch.no_grad()
+    def alone(self, tokens: Tensor) -> Tensor:
+        """Transform tokens that are sequences of their own, [..., E]: attention is then the value itself."""
+        rows, block = tokens.reshape(-1, tokens.shape[-1]), self._pass()
+        value = block.project(rows, slice(2 * rows.shape[1], None))
+        return block.feed_forward(rows, value).view(tokens.shape)
+
+    def with_dropout(self, tokens: Tensor) -> Tensor:
+        """Transform tokens with noise on attention and on both residual steps, left to autograd."""
+        rate = self.dropout
+        heads = self.query_key_value(self.norm_attention(tokens) if self.norm_attention else tokens)
+        tokens = tokens + fn.dropout(self.attention_out(fused_attention(heads, self.heads, rate)), rate)
+        hidden = self.mlp_in(self.norm_mlp(tokens) if self.norm_mlp else tokens)
+        return tokens + fn.dropout(self.mlp_out(fn.gelu(hidden)), rate)
+
+    def weights(self) -> BlockWeights:
+        """All parameters."""
+        first, second = self.norm_attention, self.norm_mlp
+        heads, out, mlp_in, mlp_out = self.query_key_value, self.attention_out, self.mlp_in, self.mlp_out
+        scales = [None if norm is None else norm.weight for norm in (first, second)]
+        shifts = [None if norm is None else norm.bias for norm in (first, second)]
+        return BlockWeights(
+            scales[0], shifts[0], *_of(heads), *_of(out), scales[1], shifts[1], *_of(mlp_in), *_of(mlp_out)
+        )
+
+    def _pass(self) -> BlockPass:
+        return BlockPass(self.weights(), self.heads, self.products)
+
+
+def _of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    return layer.weight, layer.bias
+
+
+def transform(tokens: Tensor, blocks: Sequence[nn.Module]) -> Tensor:
+    """Transform tokens, [N, M, E], by a stack of blocks, one after the other."""
+    stack = [cast(Block, block) for block in blocks]
+    if any(block.dropout and block.training for block in stack):
+        for block in stack:
+            tokens = block.with_dropout(tokens)
+        return tokens
+    weights = [weight for block in stack for weight in block.weights()]
+    settings = [(block.heads, block.products) for block in stack]
+    out: Tensor = _Stack.apply(tokens, settings, *weights)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Stack(torch.autograd.Function):
+    """A stack of blocks as one node of the gradient's graph."""
+
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor, settings: list[tuple[int, Products]], *weights: Tensor | None) -> Tensor:
+        """Transform tokens, [N, M, E]."""
+        size = len(BlockWeights._fields)
+        ctx.passes = []
+        for number, (heads, products) in enumerate(settings):
+            own = BlockWeights(*weights[number * size : (number + 1) * size])  # type: ignore[arg-type]
+            ctx.passes.append(BlockPass(own, heads, products))
+            tokens = ctx.passes[-1].forward(tokens)
+        return tokens
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of the tokens and, if they are needed, of all weights."""
+        want = any(ctx.needs_input_grad[2:])
+        gradients: list[Tensor | None] = []
+        for block in reversed(ctx.passes):
+            grad, own = block.backward(grad, want)
+            gradients = own + gradients
+        return grad, None, *(gradients or (None,) * (len(ctx.needs_input_grad) - 2))

@@ -1,0 +1,134 @@
+"""The passes through a transformer block, forward and backward, written out.
+
+    before attention:  q, k, v = Linear(Norm(x))
+    after attention:   y = x + Linear(mixed);  z = y + Linear(GELU(Linear(Norm(y))))
+
+Autograd would record a dozen nodes per block, with a view or a copy around most of them. Here a whole stack of blocks
+is one node (`top_erl.models.block.transform`), and a backward pass is little more than its matrix products. Their
+precision is an argument; everything else is done in the precision of the input.
+
+Axes: `N` sequences, `M` tokens, `R` tokens of all sequences, `E` width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as fn
+
+from top_erl.models.attention import make_attention
+from top_erl.models.products import Products
+
+EPSILON = 1e-5
+"""Added to variances by LayerNorm."""
+
+
+class BlockWeights(NamedTuple):
+    """The parameters of a block; a block without normalisation has no scales and shifts."""
+
+    first_scale: Tensor | None
+    first_shift: Tensor | None
+    heads_weight: Tensor
+    heads_bias: Tensor
+    out_weight: Tensor
+    out_bias: Tensor
+    second_scale: Tensor | None
+    second_shift: Tensor | None
+    in_weight: Tensor
+    in_bias: Tensor
+    mlp_weight: Tensor
+    mlp_bias: Tensor
+
+
+class BlockPass:
+    """One pass of tokens through a block; keeps what its backward pass needs."""
+
+    def __init__(self, weights: BlockWeights, heads: int, products: Products) -> None:
+        """Prepare the weights for being multiplied."""
+        self.weights, self.heads, self.products = weights, heads, products
+        factors = (weights.heads_weight, weights.out_weight, weights.in_weight, weights.mlp_weight)
+        self.heads_factor, self.out_factor, self.in_factor, self.mlp_factor = map(products.factor, factors)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Transform tokens, [N, M, E]."""
+        self._attention = make_attention(tokens, self.heads)
+        self._shape = tokens.shape
+        self._x = tokens.reshape(-1, tokens.shape[-1])  # [R, E]
+        heads = self.project(self._x, slice(None)).view(*tokens.shape[:2], -1)  # [N, M, 3E]
+        mixed = self._attention.forward(heads)
+        return self.feed_forward(self._x, mixed.view(self._x.shape)).view(tokens.shape)
+
+    def project(self, x: Tensor, part: slice) -> Tensor:
+        """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
+        weights = self.weights
+        normed, self._first = _normalise(x, weights.first_scale, weights.first_shift)
+        self._normed = self.products.factor(normed)
+        bias = weights.heads_bias[part].repeat(len(x), 1)
+        return self.products.add_product(bias, self._normed, self.heads_factor[part].mT)
+
+    def feed_forward(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add what attention mixed to the stream, then the MLP's answer, [R, E]."""
+        weights, products = self.weights, self.products
+        self._mixed = products.factor(mixed)
+        self._y = products.add_product(x + weights.out_bias, self._mixed, self.out_factor.mT)
+        normed, self._second = _normalise(self._y, weights.second_scale, weights.second_shift)
+        self._normed_y = products.factor(normed)
+        self._before = products.add_product(weights.in_bias.repeat(len(x), 1), self._normed_y, self.in_factor.mT)
+        self._hidden = products.factor(fn.gelu(self._before))  # [R, 4E]
+        return products.add_product(self._y + weights.mlp_bias, self._hidden, self.mlp_factor.mT)
+
+    def backward(self, grad: Tensor, want: bool) -> tuple[Tensor, list[Tensor | None]]:
+        """Gradients of the tokens, [N, M, E], and, if wanted, of all weights in their order."""
+        weights, products = self.weights, self.products
+        grad = grad.reshape(self._x.shape)  # that of z, [R, E]
+        z_factor = products.factor(grad)
+        grad_before = products.product(z_factor, self.mlp_factor)
+        torch.ops.aten.gelu_backward.grad_input(grad_before, self._before, grad_input=grad_before)
+        before_factor = products.factor(grad_before)
+        norm = (weights.second_scale, weights.second_shift)
+        grad_y, *second = _normalise_backward(
+            products.product(before_factor, self.in_factor), self._y, norm, self._second, want
+        )
+        grad_y += grad
+        y_factor = products.factor(grad_y)
+        grad_mixed = products.product(y_factor, self.out_factor)
+        grad_heads = self._attention.backward(grad_mixed.view(self._shape)).view(len(self._x), -1)
+        heads_factor = products.factor(grad_heads)
+        norm = (weights.first_scale, weights.first_shift)
+        grad_x, *first = _normalise_backward(
+            products.product(heads_factor, self.heads_factor), self._x, norm, self._first, want
+        )
+        grad_x += grad_y
+        if not want:
+            return grad_x.view(self._shape), []
+        return grad_x.view(self._shape), [
+            *(*first, products.product(heads_factor.mT, self._normed), grad_heads.sum(0)),
+            *(products.product(y_factor.mT, self._mixed), grad_y.sum(0), *second),
+            *(products.product(before_factor.mT, self._normed_y), grad_before.sum(0)),
+            *(products.product(z_factor.mT, self._hidden), grad.sum(0)),
+        ]
+
+
+_Statistics = tuple[Tensor, Tensor] | None
+
+
+def _normalise(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> tuple[Tensor, _Statistics]:
+    """LayerNorm of the rows, [R, E], with mean and deviation; without a scale the rows themselves."""
+    if scale is None:
+        return x, None
+    normed, mean, deviation = torch.native_layer_norm(x, (x.shape[-1],), scale, shift, EPSILON)
+    return normed, (mean, deviation)
+
+
+def _normalise_backward(
+    grad: Tensor, x: Tensor, norm: tuple[Tensor | None, Tensor | None], statistics: _Statistics, want: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Gradients of rows, scale and shift from that of the normalised rows, [R, E], which may be reused."""
+    if statistics is None:
+        return grad, None, None
+    grads: tuple[Tensor, Tensor | None, Tensor | None] = torch.ops.aten.native_layer_norm_backward(
+        grad, x, (x.shape[-1],), *statistics, *norm, [True, want, want]
+    )
+    return grads
