@@ -121,7 +121,7 @@ def test_a_diverged_run_says_so_in_one_sentence(tmp_path: Path, capsys: Output) 
 
 
 def test_a_task_that_fails_in_a_worker(tmp_path: Path, capsys: Output) -> None:
-    words = [*SMALL, "--task=tests.rollout.toy_tasks:Complains", "--hardware.workers=1"]
+    words = [*SMALL, "--task=tests.rollout.toy_tasks:Complains", "--workers=1"]
     assert main(["train", *words, "--run-dir", str(tmp_path / "run")]) == 1
     assert capsys.readouterr().err == "top-erl: Plug in the robot.\n"
 
@@ -248,7 +248,7 @@ def _mistake(words: list[str], capsys: Output) -> str:
         ("train --collect.stride=3", "collect.stride (3) must divide the task's horizon (50 steps)"),
         ("train --seed=-1", "seed must not be negative."),
         ("train --total-env-steps 0", "total_env_steps must be at least 1."),
-        ("train --hardware.device abacus", "The device 'abacus' cannot be used here"),
+        ("train --device abacus", "The device 'abacus' cannot be used here"),
         ("train --config missing.yaml", "There is no file missing.yaml."),
         ("resume", "Missing from top-erl resume"),
         ("resume missing", "missing is not a run folder (it has no config.yaml)."),

@@ -248,7 +248,7 @@ def whole(sessions: Sessions, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "more",
-    [[], ["--hardware.workers=2", "--collect.overlap"]],
+    [[], ["--workers=2", "--collect.overlap"]],
     ids=["in this process", "two workers, overlap"],
 )
 def test_killed_at_random_moments_and_resumed(sessions: Sessions, whole: Path, tmp_path: Path, more: list[str]) -> None:

@@ -164,5 +164,5 @@ def test_new_runs_get_new_names(tiny: RunConfig, tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there(tiny: RunConfig) -> None:
-    with pytest.raises(UserError, match=r"The device 'nonsense' cannot be used here .*--hardware.device cpu"):
+    with pytest.raises(UserError, match=r"The device 'nonsense' cannot be used here .*--device cpu"):
         Training(replace(tiny, hardware=HardwareConfig(device="nonsense")))

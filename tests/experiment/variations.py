@@ -24,8 +24,8 @@ SMALL = [
     "--evaluation.episodes=3",
     "--checkpoint.interval=3",
     "--log.no-tensorboard",
-    "--hardware.threads=1",
-    "--hardware.workers=0",
+    "--threads=1",
+    "--workers=0",
 ]
 """Options of a run that takes a second."""
 

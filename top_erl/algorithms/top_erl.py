@@ -28,7 +28,8 @@ from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, Poli
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
 from top_erl.errors import RunStopped, UserError
 from top_erl.models import CriticEnsemble, GaussianPolicy
-from top_erl.models.tools import frozen, frozen_copy, move_towards, seeded
+from top_erl.models.products import LOW
+from top_erl.models.tools import frozen, frozen_copy, in_mode, move_towards, seeded
 from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Scores
 from top_erl.seeding import derive, torch_generator
@@ -85,6 +86,11 @@ class TopErlLearner:
         # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
         steps = torch.arange(collector.stored_horizon, dtype=torch.float64, device=self.device) * stride
         self.grid = primitive.grid((steps + 1) * spec.dt, steps * spec.dt, dtype=torch.float32)
+
+    def use_low_precision(self) -> None:
+        """Multiply the critics' matrices in bfloat16 from now on; weights, sums and all else stay float32."""
+        for critics in (self.critics, self.target_critics):
+            critics.set_products(LOW)
 
     # ------------------------------------------------------------------ one iteration (Algorithm 1)
 
@@ -207,7 +213,7 @@ class TopErlLearner:
             target = self.critic_targets(batch, segments, params, bootstrap_params)  # [B, K, L + 1]
         inside = segments.actions.clamp(max=batch.horizon - 1)  # [K, L]; padding repeats the last action
         state, action = batch.state[:, segments.starts], batch.action[:, inside]
-        predictions = self.critics.train()(state, action, segments.starts)  # [C, B, K, L + 1]
+        predictions = in_mode(self.critics, training=True)(state, action, segments.starts)  # [C, B, K, L + 1]
         value_weight = target.new_full((len(segments.starts), 1), 0.0 if self.target.bootstraps_with_q else 1.0)
         weight = torch.cat((value_weight, segments.valid.to(target.dtype)), dim=1)  # [K, L + 1]
         loss = critic_loss(predictions, target, weight)
@@ -294,7 +300,7 @@ class TopErlLearner:
         """Critic's value of all prefixes of the new segments, averaged over episodes and segments."""
         actions = self.regenerate(batch, segments, params, self.config.learn.policy_condition)
         state = batch.state[:, segments.starts]
-        prefixes = self.critics.eval()(state, actions, segments.starts)[..., 1:]  # [C, B, K, L]
+        prefixes = in_mode(self.critics, training=False)(state, actions, segments.starts)[..., 1:]  # [C, B, K, L]
         per_segment = prefixes.sum(-1) if self.config.learn.policy_objective == "sum" else prefixes.mean(-1)
         return self.target.combine(per_segment).mean()
 

@@ -53,6 +53,8 @@ class Training:
             total_iterations=self.total_iterations,
             device=device,
         )
+        if config.hardware.precision == "bf16":
+            self.learner.use_low_precision()
         self.progress = Progress()
 
     @property
@@ -138,5 +140,5 @@ def _device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"The device {name!r} cannot be used here ({reason}); use --hardware.device cpu.") from None
+        raise UserError(f"The device {name!r} cannot be used here ({reason}); use --device cpu.") from None
     return device

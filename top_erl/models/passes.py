@@ -65,8 +65,7 @@ class BlockPass:
         weights = self.weights
         normed, self._first = _normalise(x, weights.first_scale, weights.first_shift)
         self._normed = self.products.factor(normed)
-        bias = weights.heads_bias[part].repeat(len(x), 1)
-        return self.products.add_product(bias, self._normed, self.heads_factor[part].mT)
+        return self.products.affine(self._normed, self.heads_factor[part].mT, weights.heads_bias[part])
 
     def feed_forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """Add what attention mixed to the stream, then the MLP's answer, [R, E]."""
@@ -75,7 +74,7 @@ class BlockPass:
         self._y = products.add_product(x + weights.out_bias, self._mixed, self.out_factor.mT)
         normed, self._second = _normalise(self._y, weights.second_scale, weights.second_shift)
         self._normed_y = products.factor(normed)
-        self._before = products.add_product(weights.in_bias.repeat(len(x), 1), self._normed_y, self.in_factor.mT)
+        self._before = products.affine(self._normed_y, self.in_factor.mT, weights.in_bias)
         self._hidden = products.factor(fn.gelu(self._before))  # [R, 4E]
         return products.add_product(self._y + weights.mlp_bias, self._hidden, self.mlp_factor.mT)
 

@@ -35,8 +35,12 @@ class Products:
         return left @ right
 
     def add_product(self, start: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """`start` + left right, [R, F]; `start` is overwritten."""
+        """`start` + left right, [R, F]; `start`, [R, F], is overwritten."""
         return start.addmm_(left, right)
+
+    def affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
+        """Left right + bias, [R, F]; the bias is one row, [F]."""
+        return torch.addmm(bias, left, right)
 
 
 class LowProducts(Products):
@@ -59,6 +63,10 @@ class LowProducts(Products):
         if multiply is None:
             return start.add_(left @ right)
         return _call(multiply, left, right, start, 1.0)
+
+    def affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
+        """Left right + bias."""
+        return self.product(left, right).add_(bias)
 
 
 FULL, LOW = Products(), LowProducts()

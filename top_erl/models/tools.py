@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -21,17 +22,37 @@ def frozen_copy(module: Module) -> Module:
 @torch.no_grad()
 def move_towards(slow: nn.Module, fast: nn.Module, rate: float) -> None:
     """Polyak averaging of all parameters: slow ← (1 − rate) slow + rate fast."""
-    torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), rate)
+    torch._foreach_lerp_(parameters_of(slow), parameters_of(fast), rate)
+
+
+_PARAMETERS: WeakKeyDictionary[nn.Module, list[torch.Tensor]] = WeakKeyDictionary()
+
+
+def parameters_of(module: nn.Module) -> list[torch.Tensor]:
+    """All parameters, found once per module; walking through it at every step would take as long as using them."""
+    if module not in _PARAMETERS:
+        _PARAMETERS[module] = list(module.parameters())
+    return _PARAMETERS[module]
+
+
+def in_mode(module: Module, *, training: bool) -> Module:
+    """The module in training or evaluation mode."""
+    if module.training != training:
+        module.train(training)
+    return module
 
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
     """Let gradients pass through a module without computing those of its weights."""
-    module.requires_grad_(False)
+    parameters = parameters_of(module)
+    for parameter in parameters:
+        parameter.requires_grad = False
     try:
         yield
     finally:
-        module.requires_grad_(True)
+        for parameter in parameters:
+            parameter.requires_grad = True
 
 
 @contextmanager

@@ -188,7 +188,7 @@ class WorkerPool(Player):
         if not self._answered:
             return RunStopped(
                 f"Worker process {worker} could not start (exit code {code}). Workers import the script that trains: "
-                'keep its calls under if __name__ == "__main__":, or play in this process (--hardware.workers 0).'
+                'keep its calls under if __name__ == "__main__":, or play in this process (--workers 0).'
             )
         return RunStopped(
             f"Worker process {worker} died (exit code {code}; -9 often means out of memory). "
