@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from top_erl.devices import send
 from top_erl.errors import UserError
 
 
@@ -31,7 +32,7 @@ class Segments:
 
     def to(self, device: torch.device) -> Segments:
         """The same cut on another device."""
-        return replace(self, starts=self.starts.to(device))
+        return replace(self, starts=send(self.starts, device))
 
     @property
     def actions(self) -> Tensor:

@@ -26,6 +26,7 @@ from top_erl.algorithms.optim import adam, adam_w, flatten_state, restore_state,
 from top_erl.algorithms.segments import Segments
 from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats, sum_stats
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
+from top_erl.devices import send
 from top_erl.errors import RunStopped, UserError
 from top_erl.models import CriticEnsemble, GaussianPolicy
 from top_erl.models.products import LOW
@@ -174,7 +175,7 @@ class TopErlLearner:
 
         def step(batch: EpisodeBatch, drawn: Tensor) -> CriticStats:
             known = projected_replay()
-            gaussian = None if known is None else replace(known, mean=known.mean[drawn.to(self.device)])
+            gaussian = None if known is None else replace(known, mean=known.mean[send(drawn, self.device)])
             return self.critic_step(batch, generator, bound, gaussian)
 
         return self._run_steps("critic", count, generator, step)
@@ -354,7 +355,7 @@ class TopErlLearner:
     def _sample(self, gaussian: Gaussian, count: int, generator: torch.Generator) -> Tensor:
         """Independent parameters for every episode and segment, [B, K, P] (reparametrised, Eq. 10)."""
         shape = (len(gaussian.mean), count, self.primitive.num_params)
-        return gaussian.sample_many(torch.randn(shape, generator=generator).to(self.device))
+        return gaussian.sample_many(send(torch.randn(shape, generator=generator), self.device))
 
     # ------------------------------------------------------------------ saving
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from top_erl.devices import send
 from top_erl.errors import UserError
 from top_erl.trust_region.gaussian import Gaussian
 
@@ -69,7 +70,7 @@ class EpisodeReplay:
             self._reserve(episodes)
         slots = (torch.arange(count, device=self.device) + self.total_added) % self.capacity
         parts = (episodes.state, episodes.reference, episodes.action, episodes.reward.unsqueeze(-1))
-        self._steps[slots] = torch.cat(parts, dim=-1).to(self._steps)
+        self._steps[slots] = send(torch.cat(parts, dim=-1).to(self._steps.dtype), self.device)
         if episodes.behaviour is not None:
             self._gaussians[slots] = _pack_gaussian(episodes.behaviour, count).to(self._gaussians)
         self.total_added += count
@@ -82,7 +83,7 @@ class EpisodeReplay:
 
     def gather(self, index: Tensor) -> EpisodeBatch:
         """Copy out the episodes at the indices, [B]."""
-        index = index.to(self.device)
+        index = send(index, self.device)
         steps = self._steps.index_select(0, index)
         state, reference, action, reward = steps.split(self._widths, dim=-1)
         behaviour = None
