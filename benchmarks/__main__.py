@@ -10,14 +10,16 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import growth, rollouts, startup, steps
+from benchmarks import attention, growth, rollouts, startup, steps
 from top_erl.experiment.hardware import available_cores, prepare_process
 
 SECTIONS = {
     "steps": steps.run,
+    "attention": attention.run,
     "memory": growth.memory,
     "growth": growth.growth,
     "rollouts": rollouts.run,
+    "overlap": rollouts.overlap,
     "startup": startup.run,
 }
 

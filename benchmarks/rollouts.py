@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import time
 
+import gymnasium
 import numpy as np
+import torch
 
+from benchmarks.sizes import MEDIUM, METAWORLD
+from benchmarks.synthetic import make_learner
+from top_erl.algorithms import SegmentsConfig
 from top_erl.experiment.hardware import make_player
 from top_erl.rollout import Player
 from top_erl.tasks import EpisodeStarts, make_task
 from top_erl.tasks.contract import Array
 
-TASKS = ("top_erl/ViaPointReacher-v0", "examples.own_environment:ReacherTask")
+TASKS = {
+    "top_erl/ViaPointReacher-v0": "top_erl/ViaPointReacher-v0",
+    "examples.own_environment:ReacherTask": "Reacher-v5",
+    "top_erl/BoxPushingDense-v0": "top_erl/BoxPushingDense-v0",
+    "top_erl/HopperJumpSparse-v0": "top_erl/HopperJumpSparse-v0",
+    "metaworld/reach-v3": "metaworld/reach-v3",
+    "metaworld/pick-place-v3": "metaworld/pick-place-v3",
+}
+"""Tasks, and the step environments behind them."""
 
 
 def run(quick: bool) -> list[dict[str, object]]:
     """Control steps per second of whole episodes."""
     rows: list[dict[str, object]] = []
-    for task_id in TASKS:
+    for task_id in list(TASKS)[: 3 if quick else None]:
         seconds = 1.0 if quick else 4.0
         bare = _bare_steps_per_second(task_id, seconds)
         local, one, two = (_steps_per_second(task_id, workers, seconds) for workers in (0, 1, 2))
@@ -62,17 +75,59 @@ def _stand_still(starts: EpisodeStarts, horizon: int) -> Array:
 
 
 def _bare_steps_per_second(task_id: str, seconds: float) -> float:
-    """Step the Gymnasium environment behind a task with zero actions; no references, no records."""
-    import gymnasium
-
-    name = "top_erl/ViaPointReacher-v0" if task_id.startswith("top_erl/") else "Reacher-v5"
-    env = gymnasium.make(name).unwrapped
+    """Step the Gymnasium environment behind a task with zero actions; no references, no records, resets not counted."""
+    env = gymnasium.make(TASKS[task_id]).unwrapped
     action = np.zeros(env.action_space.shape, dtype=np.float32)
-    steps, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
+    steps, spent = 0, 0.0
+    while spent < seconds:
         env.reset(seed=steps)
+        began = time.perf_counter()
         for _ in range(50):
             env.step(action)
+        spent += time.perf_counter() - began
         steps += 50
     env.close()
-    return steps / (time.perf_counter() - began)
+    return steps / spent
+
+
+def overlap(quick: bool) -> list[dict[str, object]]:
+    """How much of the time that collecting takes is hidden behind critic steps of the paper's size."""
+    rows: list[dict[str, object]] = []
+    size, steps = (MEDIUM, 4) if quick else (METAWORLD, 4)
+    learner = make_learner(size, SegmentsConfig("random", 25))
+    batch = learner.replay.gather(torch.arange(size.batch))
+
+    def update() -> float:
+        began = time.perf_counter()
+        for number in range(steps):
+            learner.critic_step(batch, torch.Generator().manual_seed(number))
+        return time.perf_counter() - began
+
+    for task_id in ("top_erl/BoxPushingDense-v0", "metaworld/reach-v3")[: 1 if quick else None]:
+        task = make_task(task_id)
+        player = make_player(task, task_id, 1)
+        try:
+            _play(player, 2, task.spec.horizon)
+            began = time.perf_counter()
+            _play(player, 2, task.spec.horizon)  # the paper's two episodes an iteration
+            collecting, updating = time.perf_counter() - began, update()
+            starts = player.begin([0, 1])
+            player.play(_stand_still(starts, task.spec.horizon))
+            both = update()
+            began = time.perf_counter()
+            player.outcomes()
+            waited = time.perf_counter() - began
+        finally:
+            player.close()
+            task.close()
+        rows.append(
+            {
+                "task": task_id,
+                "collecting_s": collecting,
+                f"{steps}_critic_steps_s": updating,
+                "the_same_meanwhile_s": both,
+                "waited_s": waited,
+                "hidden": 1 - waited / collecting,
+            }
+        )
+    return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,23 +26,22 @@ def interleaved(functions: Sequence[Callable[[int], object]], rounds: int, warmu
     return seconds
 
 
-def matmul_rate(tokens: int, width: int, dtype: torch.dtype = torch.float32, seconds: float = 0.5) -> float:
-    """Floating-point operations per second of the critic's own matrix products, [tokens, E] by its four weights."""
-    shapes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
-    pairs = [(torch.randn(tokens, a, dtype=dtype), torch.randn(b, a, dtype=dtype)) for a, b in shapes]
-    operations = sum(2 * tokens * a * b for a, b in shapes)
+class MatmulClock:
+    """The critic's own four matrix products, [tokens, E] by its weights, as a clock for the machine's present speed."""
 
-    def run() -> None:
-        for data, weight in pairs:
-            torch.nn.functional.linear(data, weight)
+    def __init__(self, tokens: int, width: int) -> None:
+        """Make the factors, and room for the results; more tokens than go through the critic at once gain nothing."""
+        rows = min(tokens, 4096)
+        shapes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
+        self._products = [(torch.randn(rows, a), torch.randn(b, a), torch.empty(rows, b)) for a, b in shapes]
+        self._repeats = max(1, int(2e9 / sum(2 * rows * a * b for a, b in shapes)))  # some 10 ms
+        self.operations = self._repeats * sum(2 * rows * a * b for a, b in shapes)
 
-    run()
-    times: list[float] = []
-    while sum(times) < seconds or len(times) < 5:
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return operations / statistics.median(times)
+    def __call__(self, number: int = 0) -> None:
+        """Multiply for a while."""
+        for _ in range(self._repeats):
+            for data, weight, out in self._products:
+                torch.mm(data, weight.mT, out=out)
 
 
 def critic_operations(size: Size, segments: Segments) -> float:
