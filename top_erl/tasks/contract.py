@@ -69,6 +69,8 @@ class TaskSpec:
     """Movement-primitive settings that suit the task."""
     stride: int = 1
     """Low-level steps per stored token (temporal down-sampling) at paper scale."""
+    return_size: float = 10.0
+    """Order of magnitude of an episode's return; small-scale presets bring it to about ten by scaling rewards."""
     context_mask: tuple[int, ...] | None = None
     """Observation entries that vary between episodes (for black-box methods); None: all."""
     version: str = "1"

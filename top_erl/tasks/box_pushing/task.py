@@ -39,6 +39,7 @@ DENSE_SPEC = TaskSpec(
         relative_goal=False,
     ),
     stride=1,
+    return_size=300.0,
     context_mask=(*range(7), *range(14, 28)),
     version="1",
     success_rule="After the last step the box is within 5 cm and 0.5 rad of the target.",

@@ -49,6 +49,7 @@ SPARSE_SPEC = TaskSpec(
 DENSE_SPEC = replace(
     SPARSE_SPEC,
     id="top_erl/HopperJump-v0",
+    return_size=100.0,
     description="A one-legged robot jumps high and lands on a goal; paid at every step.",
 )
 

@@ -143,6 +143,7 @@ def task_spec(name: str) -> TaskSpec:
         metrics=("success", "obj_to_target"),
         primitive=PRIMITIVE,
         stride=5,
+        return_size=1000.0,
         context_mask=facts.context,
         version=VERSION,
         success_rule=f"After the last step, {facts.success}.",
