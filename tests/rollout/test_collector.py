@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.rollout.toy_tasks import SPEC, NanObservation, NanReward, ToyTask
+from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, NanObservation, NanReward, ToyTask
 from top_erl.errors import RunStopped, UserError
 from top_erl.models import GaussianPolicy, PolicyConfig
 from top_erl.primitives import ProDmp, ProDmpConfig
-from top_erl.rollout import EpisodeCollector, LocalPlayer, Player, WorkerPool
-from top_erl.tasks import Task
+from top_erl.rollout import EpisodeCollector, LocalPlayer, Player, TaskError, WorkerPool
+from top_erl.tasks import EpisodeOutcomes, Task
+from top_erl.tasks.contract import Array
 
 PRIMITIVE = ProDmp(ProDmpConfig(num_dof=2, dt=0.1, num_basis=2, tau=0.6))
 START, SPEED = [0.5, -0.5], [0.1, 0.2]
@@ -197,13 +198,45 @@ def test_refuses_a_policy_that_has_diverged(policy: GaussianPolicy) -> None:
 @pytest.mark.parametrize(
     ("task", "what", "step"), [(NanReward, "reward", 4), (NanObservation, "observation", 2)], ids=["reward", "obs"]
 )
-def test_refuses_nan_and_infinity(policy: GaussianPolicy, task: Callable[[], Task], what: str, step: int) -> None:
+def test_episodes_with_nan_or_infinity_are_left_out(
+    policy: GaussianPolicy, task: Callable[[], Task], what: str, step: int, caplog: pytest.LogCaptureFixture
+) -> None:
     player = Spy(task())
     collector = EpisodeCollector(player, player.task.spec, PRIMITIVE, seed=0)
+    collector.start(policy, 4)
+    episodes, scores = collector.finish()
+    assert len(episodes) == len(scores.returns) == 2
+    assert scores.failures == 2
+    assert collector.episodes_collected == 4  # they were played, and count
+    assert all(part.isfinite().all() for part in (episodes.state, episodes.action, episodes.reward))
+    whole = EpisodeCollector(LocalPlayer(ToyTask()), player.task.spec, PRIMITIVE, seed=0)
+    whole.start(policy, 4)
+    torch.testing.assert_close(episodes.reward, whole.finish()[0].reward[[0, 2]])
+    assert len(caplog.messages) == 2
+    assert f"in its {what} at step {step} of the episode with seed {player.begun[0][1]}." in caplog.messages[0]
+    assert "the run goes on" in caplog.messages[0]
+    assert collector.evaluate(policy, [77, 78]).failures == 1
+
+
+def test_a_batch_without_a_good_episode_stops_the_run(policy: GaussianPolicy) -> None:
+    class AlwaysNan(NanReward):
+        def play(self, reference: Array) -> EpisodeOutcomes:
+            outcomes = super().play(reference)
+            outcomes.reward[:] = np.nan
+            return outcomes
+
+    collector = EpisodeCollector(LocalPlayer(AlwaysNan()), AlwaysNan.spec, PRIMITIVE, seed=0)
     collector.start(policy, 2)
-    message = rf"toy/Nan\w+ returned NaN or infinity in its {what} at step {step} of the episode with seed "
-    with pytest.raises(RunStopped, match=message + str(player.begun[0][1])):
+    with pytest.raises(RunStopped, match=r"toy/NanReward returned NaN in its reward at step 0 .* nothing saved"):
         collector.finish()
-    assert collector.episodes_collected == 0
-    with pytest.raises(RunStopped, match=message + "78"):
-        collector.evaluate(policy, [77, 78])
+    failing = EpisodeCollector(LocalPlayer(FailsAtSeed13()), FailsAtSeed13.spec, PRIMITIVE, seed=0)
+    with pytest.raises(TaskError, match="the tool is lost"):
+        failing.evaluate(policy, [31])
+
+
+def test_a_failed_episode_leaves_the_others_their_behaviour(policy: GaussianPolicy) -> None:
+    collector = EpisodeCollector(LocalPlayer(NanReward()), NanReward.spec, PRIMITIVE, seed=0, keep_behaviour=True)
+    collector.start(policy, 4)
+    behaviour = collector._pending.behaviour
+    episodes, _ = collector.finish()
+    torch.testing.assert_close(episodes.behaviour.mean, behaviour.mean[[0, 2]])

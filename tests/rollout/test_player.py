@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.rollout.toy_tasks import SPEC, ToyTask
+from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, ToyTask
 from top_erl.errors import RunStopped
-from top_erl.rollout import LocalPlayer, Player, WorkerError, WorkerPool
+from top_erl.rollout import LocalPlayer, Player, TaskError, WorkerPool
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, make_task, register_task
 from top_erl.tasks.contract import Array
 
@@ -107,30 +107,33 @@ def test_outcomes_need_play(make: Callable[[], Player]) -> None:
     player.close()
 
 
-@pytest.mark.parametrize(
-    ("seeds", "reason", "line"),
-    [
-        ([1, 13], "ZeroDivisionError: the motor fell off", "in begin"),
-        ([31, 1], "LookupError: the tool is lost", "in play"),
-    ],
-    ids=["begin", "play"],
-)
-def test_a_tasks_exception_comes_back_with_its_traceback(
-    pool: MakePool, seeds: list[int], reason: str, line: str
-) -> None:
+def test_an_exception_in_begin_comes_back_with_its_traceback(pool: MakePool) -> None:
     player = pool(f"{TOYS}:FailsAtSeed13", 2)
-    with pytest.raises(WorkerError) as caught:
-        _play(player, seeds, 6)
-    assert reason in str(caught.value).splitlines()[0]
-    assert line in caught.value.traceback
+    with pytest.raises(TaskError) as caught:
+        _play(player, [1, 13], 6)
+    assert "ZeroDivisionError: the motor fell off" in str(caught.value).splitlines()[0]
+    assert "in begin" in caught.value.traceback
     assert "toy_tasks.py" in caught.value.traceback
 
 
-@pytest.mark.parametrize("bad", [[13, 2, 3], [31, 2, 3], [1, 2, 13]])
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_an_exception_in_an_episode_leaves_the_others_alone(pool: MakePool, workers: int) -> None:
+    failing = pool(f"{TOYS}:FailsAtSeed13", workers) if workers else LocalPlayer(FailsAtSeed13())
+    outcomes = _play(failing, [4, 31, 6], 6, [7, 8])
+    assert list(outcomes.failures) == [1]
+    assert outcomes.failures[1].sentence.endswith("raised LookupError in the episode with seed 31: the tool is lost")
+    assert "in play" in outcomes.failures[1].traceback
+    good = _play(LocalPlayer(ToyTask()), [4, 5, 6], 6)
+    np.testing.assert_array_equal(outcomes.reward[[0, 2]], good.reward[[0, 2]])
+    np.testing.assert_array_equal(outcomes.observation[[0, 2]], good.observation[[0, 2]])
+    _assert_same(_play(failing, [7, 8], 6), _play(LocalPlayer(ToyTask()), [7, 8], 6))
+
+
+@pytest.mark.parametrize("bad", [[13, 2, 3], [1, 2, 13]])
 def test_a_pool_is_of_use_after_an_exception(pool: MakePool, bad: list[int]) -> None:
     """Answers that nobody fetched must not be taken for those of the next episodes."""
     local, remote = LocalPlayer(ToyTask()), pool(f"{TOYS}:FailsAtSeed13", 3)
-    with pytest.raises(WorkerError):
+    with pytest.raises(TaskError):
         _play(remote, bad, 6, [7, 8])
     for seeds in ([7, 8], [4, 5, 6]):
         _assert_same(_play(remote, seeds, 6), _play(local, seeds, 6))
@@ -146,14 +149,14 @@ def test_a_pool_is_of_use_after_an_update_failed(pool: MakePool) -> None:
 def test_a_failure_in_announced_episodes_is_told(pool: MakePool) -> None:
     player = pool(f"{TOYS}:FailsAtSeed13", 2)
     _play(player, [1, 2], 6, [13, 3])
-    with pytest.raises(WorkerError, match="the motor fell off"):
+    with pytest.raises(TaskError, match="the motor fell off"):
         player.begin([13, 3])
 
 
 def test_a_sentence_for_the_user_comes_back_as_it_is(pool: MakePool) -> None:
     with pytest.raises(RunStopped, match=r"^Plug in the robot\.$") as caught:
         pool(f"{TOYS}:Complains", 2).begin([1, 2])
-    assert not isinstance(caught.value, WorkerError)
+    assert not isinstance(caught.value, TaskError)
 
 
 @pytest.mark.parametrize("seeds", [[1, 13], [1, 31]], ids=["begin", "play"])

@@ -1,7 +1,7 @@
 """Episodes: playing them, collecting them, replaying them."""
 
 from top_erl.rollout.collector import EpisodeCollector, Scores, check_stride
-from top_erl.rollout.player import LocalPlayer, Player, WorkerError, WorkerPool
+from top_erl.rollout.player import LocalPlayer, Player, TaskError, WorkerPool
 from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "LocalPlayer",
     "Player",
     "Scores",
-    "WorkerError",
+    "TaskError",
     "WorkerPool",
     "check_stride",
 ]

@@ -5,6 +5,7 @@ Axes: `B` episodes, `T` control steps, `D` degrees of freedom, `P` primitive par
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,12 +16,14 @@ from torch import Tensor
 from top_erl.errors import RunStopped, UserError
 from top_erl.models.policy import GaussianPolicy
 from top_erl.primitives import ProDmp
-from top_erl.rollout.player import Player
+from top_erl.rollout.player import Player, TaskError
 from top_erl.rollout.replay import EpisodeBatch
 from top_erl.seeding import derive, episode_seeds
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, TaskSpec
 from top_erl.tasks.contract import Array
 from top_erl.trust_region.gaussian import Gaussian
+
+_LOG = logging.getLogger("top_erl")
 
 _EVALUATION_CHUNK = 16  # episodes begun at once in an evaluation; bounds the simulators alive
 
@@ -33,6 +36,8 @@ class Scores:
     """Sum of the unscaled rewards, [B]."""
     metrics: dict[str, Array]
     """Task metrics at the last step, each [B]."""
+    failures: int = 0
+    """Episodes that could not be played to the end; they are not among the others."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +104,9 @@ class EpisodeCollector:
             raise RuntimeError("finish() without start()")
         pending, self._pending = self._pending, None
         outcomes = self.player.outcomes()
-        self._check_finite(outcomes, pending.seeds)
         self.episodes_collected += len(pending.seeds)
-        return self._stored(pending, outcomes), _scores(outcomes)
+        good = _good(outcomes)
+        return self._stored(pending, outcomes, good), _scores(outcomes, good)
 
     def evaluate(self, policy: GaussianPolicy, seeds: Sequence[int]) -> Scores:
         """Play the policy's mean on the given seeds."""
@@ -111,11 +116,11 @@ class EpisodeCollector:
             reference, _ = self._references(policy, self.player.begin(chunk), noise=None)
             self.player.play(reference)
             outcomes = self.player.outcomes()
-            self._check_finite(outcomes, chunk)
-            parts.append(_scores(outcomes))
+            parts.append(_scores(outcomes, _good(outcomes)))
         return Scores(
             np.concatenate([part.returns for part in parts]),
             {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
+            sum(part.failures for part in parts),
         )
 
     @torch.no_grad()
@@ -140,32 +145,22 @@ class EpisodeCollector:
             raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
         return desired, gaussian
 
-    def _stored(self, pending: _Pending, outcomes: EpisodeOutcomes) -> EpisodeBatch:
-        """Down-sample to tokens: every `stride`-th state and action, block sums of rewards."""
-        count, horizon, stride = len(pending.seeds), self.spec.horizon, self.stride
+    def _stored(self, pending: _Pending, outcomes: EpisodeOutcomes, good: list[int]) -> EpisodeBatch:
+        """Down-sample the good episodes to tokens: every `stride`-th state and action, block sums of rewards."""
+        count, horizon, stride = len(good), self.spec.horizon, self.stride
         time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
-        state = np.concatenate((outcomes.observation, time), axis=-1)  # [B, T, S]
-        measured = np.concatenate((pending.starts.position, pending.starts.velocity), axis=-1)  # [B, 2D]
-        before = np.concatenate((measured[:, None], pending.reference[:, :-1]), axis=1)  # desired before step i
-        reward = outcomes.reward.reshape(count, -1, stride).sum(-1) * self.reward_scale  # [B, T / stride]
+        state = np.concatenate((outcomes.observation[good], time), axis=-1)  # [B, T, S]
+        reference = pending.reference[good]
+        measured = np.concatenate((pending.starts.position[good], pending.starts.velocity[good]), axis=-1)  # [B, 2D]
+        before = np.concatenate((measured[:, None], reference[:, :-1]), axis=1)  # desired before step i
+        reward = outcomes.reward[good].reshape(count, -1, stride).sum(-1) * self.reward_scale  # [B, T / stride]
         return EpisodeBatch(
             _float32(state[:, ::stride]),
             _float32(before[:, ::stride]),
-            _float32(pending.reference[:, ::stride]),
+            _float32(reference[:, ::stride]),
             _float32(reward),
-            pending.behaviour,
+            None if pending.behaviour is None else pending.behaviour.rows(good),
         )
-
-    def _check_finite(self, outcomes: EpisodeOutcomes, seeds: Sequence[int]) -> None:
-        """Refuse NaN and infinity before they reach the replay."""
-        for name, values in (("observation", outcomes.observation), ("reward", outcomes.reward)):
-            bad = np.argwhere(~np.isfinite(values))
-            if len(bad):
-                episode, step = int(bad[0][0]), int(bad[0][1])
-                raise RunStopped(
-                    f"Task {self.spec.id} returned NaN or infinity in its {name} at step {step} of the episode with "
-                    f"seed {seeds[episode]}; mend the environment, then resume: nothing saved is lost."
-                )
 
 
 def check_stride(spec: TaskSpec, stride: int) -> None:
@@ -176,8 +171,21 @@ def check_stride(spec: TaskSpec, stride: int) -> None:
         )
 
 
-def _scores(outcomes: EpisodeOutcomes) -> Scores:
-    return Scores(outcomes.reward.sum(-1), {name: np.asarray(value) for name, value in outcomes.metrics.items()})
+def _good(outcomes: EpisodeOutcomes) -> list[int]:
+    """Episodes that were played to the end; says so of each that was not, and stops if there is none."""
+    failures = list(outcomes.failures.values())
+    if len(failures) == len(outcomes.reward):
+        if failures[0].traceback:
+            raise TaskError(failures[0].traceback)
+        raise RunStopped(f"{failures[0].sentence}; mend the environment, then resume: nothing saved is lost.")
+    for failure in failures:
+        _LOG.warning("%s. The episode is left out, and the run goes on.", failure.sentence)
+    return [index for index in range(len(outcomes.reward)) if index not in outcomes.failures]
+
+
+def _scores(outcomes: EpisodeOutcomes, good: list[int]) -> Scores:
+    metrics = {name: np.asarray(value)[good] for name, value in outcomes.metrics.items()}
+    return Scores(outcomes.reward[good].sum(-1), metrics, len(outcomes.failures))
 
 
 def _float32(values: Array) -> Tensor:

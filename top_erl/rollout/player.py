@@ -20,6 +20,7 @@ import numpy as np
 from top_erl.errors import RunStopped
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task
 from top_erl.tasks.contract import Array
+from top_erl.tasks.playing import joined, play_episodes
 from top_erl.tasks.registry import registered
 from top_erl.tasks.worker import WorkerFailure, work
 
@@ -52,15 +53,17 @@ class LocalPlayer(Player):
     def __init__(self, task: Task) -> None:
         """Play episodes of a task that exists already."""
         self.task = task
+        self._seeds: list[int] = []
         self._outcomes: EpisodeOutcomes | None = None
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         """Start one episode per seed."""
+        self._seeds = list(seeds)
         return self.task.begin(seeds)
 
     def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
         """Play now; announced seeds are of no use here."""
-        self._outcomes = self.task.play(reference)
+        self._outcomes = play_episodes(self.task, self._seeds, reference)
 
     def outcomes(self) -> EpisodeOutcomes:
         """Return what the last `play` produced."""
@@ -131,12 +134,7 @@ class WorkerPool(Player):
         busy, self._busy = self._busy, 0
         if not busy:
             raise RuntimeError("outcomes() without play()")
-        parts = self._receive_all(busy, EpisodeOutcomes)
-        return EpisodeOutcomes(
-            np.concatenate([part.observation for part in parts]),
-            np.concatenate([part.reward for part in parts]),
-            {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
-        )
+        return joined(self._receive_all(busy, EpisodeOutcomes))
 
     def close(self) -> None:
         """End the workers."""
@@ -169,7 +167,7 @@ class WorkerPool(Player):
         good: list[_Reply] = []
         for worker, reply in enumerate(replies):
             if isinstance(reply, WorkerFailure):
-                raise RunStopped(reply.sentence) if reply.sentence else WorkerError(reply.traceback)
+                raise RunStopped(reply.sentence) if reply.sentence else TaskError(reply.traceback)
             assert isinstance(reply, kind), f"worker {worker} answered out of order: {type(reply).__name__}"
             good.append(reply)
         return good
@@ -196,14 +194,14 @@ class WorkerPool(Player):
         )
 
 
-class WorkerError(RunStopped):
-    """An exception in a task, in a worker process, with the worker's traceback."""
+class TaskError(RunStopped):
+    """An exception in a task, with its traceback."""
 
-    def __init__(self, worker_traceback: str) -> None:
+    def __init__(self, task_traceback: str) -> None:
         """Keep the traceback and put it into the message."""
-        self.traceback = worker_traceback
-        last = worker_traceback.strip().splitlines()[-1]
-        super().__init__(f"The task raised an exception in a worker process: {last}\n\n{worker_traceback}")
+        self.traceback = task_traceback
+        last = task_traceback.strip().splitlines()[-1]
+        super().__init__(f"The task raised an exception: {last}\n\n{task_traceback}")
 
 
 @contextmanager

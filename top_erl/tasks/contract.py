@@ -99,6 +99,16 @@ class EpisodeStarts:
 
 
 @dataclass(frozen=True)
+class EpisodeFailure:
+    """Why an episode could not be played to the end."""
+
+    sentence: str
+    """What happened, without a full stop."""
+    traceback: str = ""
+    """Where, if the task raised an exception."""
+
+
+@dataclass(frozen=True)
 class EpisodeOutcomes:
     """What happened in a batch of episodes."""
 
@@ -108,6 +118,8 @@ class EpisodeOutcomes:
     """Reward of each step, [B, T]."""
     metrics: Mapping[str, Array]
     """Task metrics at the end of each episode, each [B]."""
+    failures: Mapping[int, EpisodeFailure] = field(default_factory=dict)
+    """Episodes that could not be played to the end, and why; their rows mean nothing. A task need not fill this in."""
 
 
 class Task(ABC):

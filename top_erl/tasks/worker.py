@@ -9,6 +9,7 @@ from typing import Any
 
 from top_erl.errors import UserError
 from top_erl.tasks.contract import Task
+from top_erl.tasks.playing import play_episodes
 from top_erl.tasks.registry import TaskFactory, make_task, register_task
 
 
@@ -30,20 +31,33 @@ def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None) -> N
         signal.signal(number, signal.SIG_IGN)
     if factory is not None:
         register_task(task_id, factory)
-    tasks: list[Task] = []
+    desk = _Desk(task_id)
     try:
         while True:
-            pipe.send(_answer(tasks, task_id, *pipe.recv()))
+            pipe.send(desk.answer(*pipe.recv()))
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the other end is gone
-        for task in tasks:
-            task.close()
+        desk.close()
 
 
-def _answer(tasks: list[Task], task_id: str, command: str, argument: Any) -> object:
-    """Do what a message asks for; the task is made by the first one. Any failure is itself an answer."""
-    try:
-        if not tasks:
-            tasks.append(make_task(task_id))
-        return tasks[0].begin(argument) if command == "begin" else tasks[0].play(argument)
-    except Exception as error:
-        return WorkerFailure(error)
+class _Desk:
+    """What a worker has before it: a task, made by the first message, and the seeds of the episodes begun."""
+
+    def __init__(self, task_id: str) -> None:
+        self._task_id = task_id
+        self._task: Task | None = None
+        self._seeds: list[int] = []
+
+    def answer(self, command: str, argument: Any) -> object:
+        """Do what a message asks for. Any failure is itself an answer."""
+        try:
+            self._task = self._task or make_task(self._task_id)
+            if command == "begin":
+                self._seeds = list(argument)
+                return self._task.begin(self._seeds)
+            return play_episodes(self._task, self._seeds, argument)
+        except Exception as error:
+            return WorkerFailure(error)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.close()

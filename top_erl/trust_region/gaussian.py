@@ -121,6 +121,11 @@ class Gaussian:
         squared_length = self.whiten(value - self.mean).square().sum(-1)  # [...]
         return -0.5 * squared_length - 0.5 * self.dim * math.log(2 * math.pi) - self.scale().log().sum(-1)
 
+    def rows(self, index: list[int]) -> Gaussian:
+        """The Gaussians of some states; a shared covariance stays shared."""
+        factor = self.factor if self.shared else self.factor[index]
+        return Gaussian(self.mean[index], factor, self.diagonal)
+
     def detach(self) -> Gaussian:
         """The same Gaussians, cut off from the gradient."""
         return Gaussian(self.mean.detach(), self.factor.detach(), self.diagonal)

@@ -1,0 +1,84 @@
+"""Playing a batch of episodes so that one that fails does not take the others with it.
+
+A simulator may blow up or raise in the middle of an episode. Since an episode is a function of its seed and reference
+alone, the others of the batch can be played again one by one, to the same numbers; the bad ones come back as failures.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from top_erl.errors import RunStopped, UserError
+from top_erl.tasks.checks import non_finite_word
+from top_erl.tasks.contract import Array, EpisodeFailure, EpisodeOutcomes, Task
+
+
+def play_episodes(task: Task, seeds: Sequence[int], reference: Array) -> EpisodeOutcomes:
+    """Play the episodes just begun with these seeds; references [B, T, 2D].
+
+    Raises:
+        UserError: If the task complains of something that its user must mend first.
+    """
+    try:
+        outcomes = task.play(reference)
+    except Exception as error:
+        _raise_if_meant_for_the_user(error)
+        parts = [_played_alone(task, seed, reference[i : i + 1]) for i, seed in enumerate(seeds)]
+        outcomes = joined(parts)
+    return _without_nonsense(task, seeds, outcomes)
+
+
+def joined(parts: Sequence[EpisodeOutcomes]) -> EpisodeOutcomes:
+    """Several batches as one."""
+    firsts = np.cumsum([0, *(len(part.reward) for part in parts)]).tolist()
+    return EpisodeOutcomes(
+        np.concatenate([part.observation for part in parts]),
+        np.concatenate([part.reward for part in parts]),
+        {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
+        {first + i: why for first, part in zip(firsts, parts, strict=False) for i, why in part.failures.items()},
+    )
+
+
+def _played_alone(task: Task, seed: int, reference: Array) -> EpisodeOutcomes:
+    """Play one episode from its seed, reference [1, T, 2D]; a failure leaves its numbers at zero."""
+    try:
+        task.begin([seed])
+        return task.play(reference)
+    except Exception as error:
+        _raise_if_meant_for_the_user(error)
+        task.close()  # whatever state the failed episode has left behind
+        spec = task.spec
+        return EpisodeOutcomes(
+            np.zeros((1, spec.horizon, spec.observation_dim)),
+            np.zeros((1, spec.horizon)),
+            {name: np.zeros(1) for name in spec.metrics},
+            {0: _failure(task, seed, error)},
+        )
+
+
+def _raise_if_meant_for_the_user(error: Exception) -> None:
+    if isinstance(error, UserError) and not isinstance(error, RunStopped):
+        raise error
+
+
+def _failure(task: Task, seed: int, error: Exception) -> EpisodeFailure:
+    if isinstance(error, RunStopped):
+        return EpisodeFailure(str(error).rstrip("."))
+    sentence = f"Task {task.spec.id} raised {type(error).__name__} in the episode with seed {seed}: {error}"
+    return EpisodeFailure(sentence, traceback.format_exc())
+
+
+def _without_nonsense(task: Task, seeds: Sequence[int], outcomes: EpisodeOutcomes) -> EpisodeOutcomes:
+    """Turn episodes with NaN or infinity into failures."""
+    failures = dict(outcomes.failures)
+    for name, values in (("observation", outcomes.observation), ("reward", outcomes.reward)):
+        for index, episode in enumerate(values):
+            bad = np.argwhere(~np.isfinite(episode))
+            if len(bad) and index not in failures:
+                where = f"in its {name} at step {bad[0][0]} of the episode with seed {seeds[index]}"
+                failures[index] = EpisodeFailure(f"Task {task.spec.id} returned {non_finite_word(episode)} {where}")
+    return replace(outcomes, failures=failures)
