@@ -6,8 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 .PHONY: train test lint format types bench clean
 
-train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults
-	$(BIN)/top-erl train
+train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults (ARGS="--seed 1" for others)
+	$(BIN)/top-erl train $(ARGS)
 
 test: $(VENV)/.installed-dev  ## install what tests need, then run them
 	$(BIN)/python -m pytest --cov --cov-report=term

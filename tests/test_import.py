@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = {"tensorboard", "wandb", "matplotlib", "stable_baselines3", "metaworld", "ray", "scipy"}
+EXTRAS = {"tensorboard", "wandb", "matplotlib", "imageio_ffmpeg", "metaworld", "stable_baselines3", "ray", "scipy"}
 
 
 def _python(code: str) -> str:
@@ -29,7 +29,15 @@ def _modules(code: str) -> set[str]:
     return set(_python(f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}})").split())
 
 
-@pytest.mark.parametrize("code", ["import top_erl", "import top_erl.tasks", "import top_erl.tasks.worker"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import top_erl",
+        "import top_erl.tasks",
+        "import top_erl.tasks.worker",
+        "from top_erl.tasks import make_task, task_ids; [make_task(id).spec for id in task_ids()]",
+    ],
+)
 def test_importing_needs_neither_torch_nor_extras(code: str) -> None:
     assert not _modules(code) & (EXTRAS | {"torch", "rich", "tyro", "mujoco"})
 
@@ -76,12 +84,13 @@ def test_every_public_name_is_there() -> None:
 ALLOWED = {
     "errors": set(),
     "seeding": set(),
+    "devices": set(),
     "primitives": {"errors"},
     "trust_region": {"errors"},
     "models": {"errors", "trust_region"},
     "tasks": {"errors"},
-    "rollout": {"errors", "seeding", "primitives", "trust_region", "models", "tasks"},
-    "algorithms": {"errors", "seeding", "primitives", "trust_region", "models", "tasks", "rollout"},
+    "rollout": {"errors", "seeding", "devices", "primitives", "trust_region", "models", "tasks"},
+    "algorithms": {"errors", "seeding", "devices", "primitives", "trust_region", "models", "tasks", "rollout"},
     "experiment": {
         *("errors", "seeding", "primitives", "trust_region", "models", "tasks", "rollout", "algorithms"),
         "agent",  # for type hints only, see below

@@ -18,8 +18,10 @@ Learn smooth reference trajectories with episodic reinforcement learning.
   top-erl train --help                  every option, with its default for the task
   top-erl resume RUN                    go on with a run that was stopped
   top-erl evaluate RUN --episodes 100   play the trained policy on fresh contexts
+  top-erl evaluate RUN --video a.mp4    … and film it
   top-erl plot RUN [RUN ...]            draw learning curves
   top-erl tasks [TASK]                  list tasks, or show one in full
+  top-erl tasks TASK --preview a.png    … and draw it
   top-erl methods                       list learning methods
 """
 

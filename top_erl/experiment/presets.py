@@ -177,7 +177,7 @@ def _paper(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
             reward_scale=1.0 / spec.stride,  # authors' configuration; not in the paper
             overlap=True,
         ),
-        policy=PolicyConfig(hidden=numbers.policy_hidden, initial_std=0.99001, min_std=numbers.min_std),
+        policy=PolicyConfig(hidden=numbers.policy_hidden, initial_std=0.99 + numbers.min_std, min_std=numbers.min_std),
         critic=CriticConfig(width=128, heads=8, layers=2),
         segments=SegmentsConfig(count=25),
         trust_region=TrustRegionConfig(

@@ -67,6 +67,8 @@ class HopperJumpSparse(GymnasiumTask):
         """
         super().__init__()
         self._markov_reward = markov_reward
+        if not markov_reward:
+            self.spec = replace(self.spec, version="1")
 
     def make_env(self) -> Env:
         """Make a step environment that can be filmed."""
