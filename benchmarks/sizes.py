@@ -36,3 +36,4 @@ METAWORLD = Size("metaworld 256 x 100", 256, 100, 128, 8, 2, 39, 4, 8, 5.0, 0.06
 HOPPER = Size("hopper 256 x 250", 256, 250, 128, 8, 2, 16, 3, 3, 0.8, 0.008, False, (128, 128))
 
 SIZES = (LAPTOP, MEDIUM, BOX, METAWORLD, HOPPER)
+SMALL = SIZES[:2]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 
 from benchmarks.plain_reference import PlainUpdates
-from benchmarks.sizes import LAPTOP, SIZES, Size
+from benchmarks.sizes import LAPTOP, SIZES, SMALL, Size
 from benchmarks.synthetic import make_learner, set_products
 from benchmarks.timing import MatmulClock, critic_operations, interleaved, policy_operations
 from top_erl.algorithms import SegmentsConfig, TopErlLearner
@@ -35,8 +35,8 @@ class StepTiming:
     plain_ms: float
     ratio: float
     """Plain over ours."""
-    plain_once_ratio: float
-    """The same when the plain reference projects a shared covariance once, as the authors do."""
+    plain_once_ratio: float | None
+    """The same when the plain reference projects a shared covariance once, as the authors do (small sizes only)."""
     matmul_share: float
     """Needed operations over (time x the machine's float32 matmul rate, measured in the same round)."""
 
@@ -45,14 +45,16 @@ def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> lis
     """Time both steps of one size and cut; every round uses the same batch and cut for all contestants."""
     learner = make_learner(size, CUTS[cut])
     set_products(learner, products)
-    plain, once = PlainUpdates(learner), PlainUpdates(learner, projection_per_copy=False)
+    contestants = [PlainUpdates(learner)]
+    if size in SMALL:
+        contestants.append(PlainUpdates(learner, projection_per_copy=False))
     clock = MatmulClock(size.batch * (size.horizon + 1), size.width)
     rows = []
     for name, operations in (("critic", critic_operations), ("policy", policy_operations)):
         ours = _critic_step(learner) if name == "critic" else learner.policy_step
-        steps = (ours, getattr(plain, f"{name}_step"), getattr(once, f"{name}_step"))
+        steps = (ours, *(getattr(updates, f"{name}_step") for updates in contestants))
         functions = [lambda number, step=step: _run(learner, size, number, step) for step in steps]
-        ours_s, plain_s, once_s, clock_s = interleaved([*functions, clock], rounds)
+        ours_s, plain_s, *once_s, clock_s = interleaved([*functions, clock], rounds)
         if name == "critic":  # the policy is projected once for all critic steps of an iteration
             projecting = interleaved([lambda _: learner._projected_replay(None)], 5)[0]
             share = statistics.median(projecting) / learner.config.learn.critic_steps
@@ -62,7 +64,7 @@ def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> lis
             StepTiming(
                 *(size.name, cut, name, "bf16" if products is LOW else "float32"),
                 *(1e3 * statistics.mean(ours_s), 1e3 * statistics.mean(plain_s)),
-                *(_ratio(plain_s, ours_s), _ratio(once_s, ours_s)),
+                *(_ratio(plain_s, ours_s), _ratio(once_s[0], ours_s) if once_s else None),
                 statistics.median(
                     n * c / (o * clock.operations) for n, o, c in zip(needed, ours_s, clock_s, strict=True)
                 ),
@@ -91,13 +93,14 @@ def _critic_step(learner: TopErlLearner) -> Callable[..., object]:
 
 
 def run(quick: bool) -> list[dict[str, object]]:
-    """Measure all sizes and cuts in float32, and in bfloat16 where it is meant for."""
+    """Measure all sizes and cuts in float32, and random cuts in bfloat16 where it is meant for."""
     rows: list[StepTiming] = []
-    for size in SIZES[:2] if quick else SIZES:
+    for size in SMALL if quick else SIZES:
         rounds = 60 if size is LAPTOP else max(3, 500 // size.batch)
         for cut in CUTS:
-            for products in (FULL,) if size is LAPTOP else (FULL, LOW):
-                rows += measure(size, cut, rounds, products)
+            rows += measure(size, cut, rounds)
+        if size is not LAPTOP:
+            rows += measure(size, "random", rounds, LOW)
     return [asdict(row) for row in rows]
 
 

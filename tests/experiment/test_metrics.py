@@ -120,7 +120,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_a_row_has_the_columns_of_its_task() -> None:
-    scores = Scores(np.array([1.0, 3.0]), {"success": np.array([0.0, 1.0])})
+    scores = Scores(np.array([1.0, 3.0]), {"success": np.array([0.0, 1.0])}, failures=1)
     row = iteration_row(Progress(2, 8, 48, 1.23456), IterationStats(scores, None, None), scores, speed=12.345)
     assert row == {
         "iteration": 2,
@@ -132,6 +132,7 @@ def test_a_row_has_the_columns_of_its_task() -> None:
         "evaluation_success": 0.5,
         "exploration_return": 2.0,
         "exploration_success": 0.5,
+        "failed_episodes": 2,
     }
     columns = metric_columns(["success"])
     assert set(row) <= set(columns)

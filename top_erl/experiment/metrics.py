@@ -41,6 +41,7 @@ def iteration_row(progress: Progress, stats: IterationStats, evaluation: Scores 
     for prefix, record in (("critic", stats.critic), ("policy", stats.policy)):
         for field in fields(record) if record is not None else ():
             row[_column(prefix, field.name)] = float(getattr(record, field.name))
+    row["failed_episodes"] = stats.exploration.failures + (evaluation.failures if evaluation is not None else 0)
     return row
 
 
@@ -56,7 +57,7 @@ def metric_columns(task_metrics: Sequence[str]) -> list[str]:
         columns += [f"{prefix}_return", *(f"{prefix}_{name}" for name in task_metrics)]
     for prefix, kind in (("critic", CriticStats), ("policy", PolicyStats)):
         columns += [_column(prefix, field.name) for field in fields(kind)]
-    return columns
+    return [*columns, "failed_episodes"]
 
 
 def score_row(prefix: str, scores: Scores) -> Row:

@@ -67,7 +67,8 @@ def _raise_if_meant_for_the_user(error: Exception) -> None:
 
 def _failure(task: Task, seed: int, error: Exception) -> EpisodeFailure:
     if isinstance(error, RunStopped):
-        return EpisodeFailure(str(error).rstrip("."))
+        sentence = str(error).rstrip(".")
+        return EpisodeFailure(sentence if str(seed) in sentence else f"{sentence}, in the episode with seed {seed}")
     sentence = f"Task {task.spec.id} raised {type(error).__name__} in the episode with seed {seed}: {error}"
     return EpisodeFailure(sentence, traceback.format_exc())
 
