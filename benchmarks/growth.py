@@ -60,7 +60,7 @@ def _memory_in_child(name: str, kind: str) -> int:
 
 
 def _measure_memory(name: str, kind: str) -> int:
-    """Peak growth of this process over three critic steps of random cuts (the same for both kinds)."""
+    """Peak growth of this process over a critic step with five segments (the same for both kinds)."""
     size = next(size for size in SIZES if size.name == name)
     learner = make_learner(size, SegmentsConfig("fixed_count", 5), episodes=size.batch)
     updates = learner if kind == "ours" else PlainUpdates(learner, projection_per_copy=False)

@@ -84,6 +84,8 @@ class EvaluateOptions:
     """Name the run's task if it is code of your own, module:Class."""
     json: Path | None = None
     """Also write the numbers to this file."""
+    device: str | None = None
+    """Torch device to use instead of the run's, e.g. cpu."""
     video: Path | None = None
     """Also film the first episodes into this file (mp4 or gif)."""
     video_episodes: int = 4
@@ -156,7 +158,7 @@ def evaluate(words: list[str]) -> int:
         raise UserError("--episodes and --video-episodes must be at least 1, and --seed must not be negative.")
     if options.video is not None:
         check_picture_file(options.video, FILMS)
-    agent = TopErl.load(options.run_dir, task=options.task, previous=options.previous)
+    agent = TopErl.load(options.run_dir, task=options.task, device=options.device, previous=options.previous)
     try:
         return _evaluate(agent, options)
     finally:

@@ -218,20 +218,34 @@ def test_episodes_with_nan_or_infinity_are_left_out(
     assert collector.evaluate(policy, [77, 78]).failures == 1
 
 
-def test_a_batch_without_a_good_episode_stops_the_run(policy: GaussianPolicy) -> None:
-    class AlwaysNan(NanReward):
-        def play(self, reference: Array) -> EpisodeOutcomes:
-            outcomes = super().play(reference)
-            outcomes.reward[:] = np.nan
-            return outcomes
+class AlwaysNan(NanReward):
+    def play(self, reference: Array) -> EpisodeOutcomes:
+        outcomes = super().play(reference)
+        outcomes.reward[:] = np.nan
+        return outcomes
 
+
+def test_sixteen_failures_in_a_row_stop_the_run(policy: GaussianPolicy) -> None:
     collector = EpisodeCollector(LocalPlayer(AlwaysNan()), AlwaysNan.spec, PRIMITIVE, seed=0)
-    collector.start(policy, 2)
-    with pytest.raises(RunStopped, match=r"toy/NanReward returned NaN in its reward at step 0 .* nothing saved"):
+    for _ in range(3):  # a batch without a good episode is no reason to stop
+        collector.start(policy, 5)
+        episodes, scores = collector.finish()
+        assert len(episodes) == len(scores.returns) == 0
+        assert scores.failures == 5
+    collector.start(policy, 1)
+    with pytest.raises(
+        RunStopped, match=r"toy/NanReward returned NaN in its reward at step 0 .* nothing saved"
+    ):
         collector.finish()
+
+
+def test_an_evaluation_needs_one_good_episode(policy: GaussianPolicy) -> None:
     failing = EpisodeCollector(LocalPlayer(FailsAtSeed13()), FailsAtSeed13.spec, PRIMITIVE, seed=0)
-    with pytest.raises(TaskError, match="the tool is lost"):
+    assert failing.evaluate(policy, [31, 1]).failures == 1
+    with pytest.raises(RunStopped, match="None of the 1 episodes of toy could be played"):
         failing.evaluate(policy, [31])
+    with pytest.raises(TaskError, match="the tool is lost"):
+        failing.evaluate(policy, [31] * 20)
 
 
 def test_a_failed_episode_leaves_the_others_their_behaviour(policy: GaussianPolicy) -> None:

@@ -36,6 +36,8 @@ from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Score
 from top_erl.seeding import derive, torch_generator
 from top_erl.trust_region import Gaussian, Projected, kl_divergence
 
+LinAlgError = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+
 _CHUNK_TOKENS = {"cpu": 4096}
 """Tokens per pass through the transformer, by kind of device; elsewhere a batch is one pass."""
 
@@ -152,12 +154,12 @@ class TopErlLearner:
         """Do gradient steps on fresh batches; afterwards make sure that no loss is NaN or exploded."""
         drawn: list[Tensor] = []
         stats: list[Stats] = []
-        failure: RunStopped | None = None
+        failure: Exception | None = None
         while len(drawn) < count and failure is None:
             drawn.append(self.replay.draw(self.config.learn.batch_size, generator))
             try:
                 stats.append(step(self.replay.gather(drawn[-1]), drawn[-1]))
-            except RunStopped as error:  # a mean or covariance that cannot be used
+            except (RunStopped, LinAlgError) as error:  # a mean or covariance that cannot be used
                 failure = error
         losses = torch.stack([s.loss for s in stats]).tolist() if stats else []  # the only wait for the device
         for number, loss in enumerate(losses, start=1):
@@ -202,6 +204,7 @@ class TopErlLearner:
             part = self._critic_part(batch.part(rows), segments, params[rows], None if extra is None else extra[rows])
             (len(self.critics) * share * part.loss).backward()  # each critic has a mean of its own
             parts.append(part.scaled(share))
+            del part  # and its activations, before the next part makes its own
         self.critic_optimizer.step()
         move_towards(self.target_critics, self.critics, self.config.learn.target_rate)
         return sum_stats(parts, CriticStats)
@@ -280,6 +283,7 @@ class TopErlLearner:
                 value = share * self._objective(batch.part(rows), segments, climb[rows])
                 value.backward()
                 objective += value.detach()
+                del value  # and its activations, before the next part makes its own
         assert climb.grad is not None
         regression = self.projection.regression_loss(new, projected.gaussian)
         pull = self.config.trust_region.regression_weight * regression

@@ -61,7 +61,9 @@ def metric_columns(task_metrics: Sequence[str]) -> list[str]:
 
 
 def score_row(prefix: str, scores: Scores) -> Row:
-    """Means of returns and task metrics."""
+    """Means of returns and task metrics; nothing if no episode could be played."""
+    if not len(scores.returns):
+        return {}
     row = {f"{prefix}_return": float(scores.returns.mean())}
     row.update({f"{prefix}_{name}": float(values.mean()) for name, values in scores.metrics.items()})
     return row

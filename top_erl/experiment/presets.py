@@ -1,8 +1,8 @@
 """Presets: the whole configuration for a method, a task and a scale.
 
-`laptop` learns on two CPU cores in minutes and was found by experiment (`results/` holds the runs). `paper` carries the
-published numbers; where the paper's tables and the authors' configuration differ, the latter made the published curves
-and is the default (`docs/deviations.md`).
+`laptop` is for two CPU cores and was found by experiment on the built-in task (`results/` holds the runs). `paper`
+carries the published numbers; where the paper's tables and the authors' configuration differ, the latter made the
+published curves and is the default (`docs/deviations.md`).
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _laptop(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
         task=task_id,
         scale="laptop",
         seed=seed,
-        total_env_steps=max(_LAPTOP_ITERATIONS * algorithm.collect.episodes * spec.horizon, 1),
+        total_env_steps=_LAPTOP_ITERATIONS * algorithm.collect.episodes * spec.horizon,
         algorithm=algorithm,
         primitive=spec.primitive,
         evaluation=EvaluationConfig(interval=20, episodes=100 if spec.horizon <= 50 else 20),

@@ -137,8 +137,8 @@ def _device(name: str) -> torch.device:
     """Check that a device exists."""
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.empty(0, dtype=torch.float64, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"The device {name!r} cannot be used here ({reason}); use --device cpu.") from None
     return device

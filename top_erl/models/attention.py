@@ -147,7 +147,7 @@ def group_size(count: int, length: int) -> int:
 @lru_cache(maxsize=256)
 def _mask(group: int, length: int, dtype: torch.dtype) -> Tensor:
     """0 where a token may look, -inf elsewhere: causal inside each sequence, nothing across; [m, m]."""
-    token = torch.arange(group * length)
+    token = torch.arange(group * length, device="cpu")
     sequence = token // length
     allowed = (sequence[:, None] == sequence) & (token[:, None] >= token)
-    return torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, float("-inf"))
+    return torch.zeros(allowed.shape, dtype=dtype, device="cpu").masked_fill_(~allowed, float("-inf"))

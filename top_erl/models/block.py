@@ -65,7 +65,7 @@ class Block(nn.Module):
 
     def with_dropout(self, tokens: Tensor) -> Tensor:
         """Transform tokens with noise on attention and on both residual steps, left to autograd."""
-        rate = self.dropout
+        rate = self.dropout if self.training else 0.0
         heads = self.query_key_value(self.norm_attention(tokens) if self.norm_attention else tokens)
         tokens = tokens + fn.dropout(self.attention_out(fused_attention(heads, self.heads, rate)), rate)
         hidden = self.mlp_in(self.norm_mlp(tokens) if self.norm_mlp else tokens)

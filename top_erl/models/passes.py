@@ -58,7 +58,7 @@ class BlockPass:
         self._x = tokens.reshape(-1, tokens.shape[-1])  # [R, E]
         heads = self.project(self._x, slice(None)).view(*tokens.shape[:2], -1)  # [N, M, 3E]
         mixed = self._attention.forward(heads)
-        return self.feed_forward(self._x, mixed.view(self._x.shape)).view(tokens.shape)
+        return self.feed_forward(self._x, mixed.reshape(self._x.shape)).view(tokens.shape)
 
     def project(self, x: Tensor, part: slice) -> Tensor:
         """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
@@ -93,7 +93,7 @@ class BlockPass:
         grad_y += grad
         y_factor = products.factor(grad_y)
         grad_mixed = products.product(y_factor, self.out_factor)
-        grad_heads = self._attention.backward(grad_mixed.view(self._shape)).view(len(self._x), -1)
+        grad_heads = self._attention.backward(grad_mixed.view(self._shape)).reshape(len(self._x), -1)
         heads_factor = products.factor(grad_heads)
         norm = (weights.first_scale, weights.first_shift)
         grad_x, *first = _normalise_backward(

@@ -44,7 +44,7 @@ class Products:
 
 
 class LowProducts(Products):
-    """Products of bfloat16 factors, summed and returned in float32."""
+    """Products of bfloat16 factors, summed and returned in float32 (PyTorch's own are rounded to bfloat16 first)."""
 
     def factor(self, data: Tensor) -> Tensor:
         """Round to bfloat16."""
@@ -77,6 +77,8 @@ def _call(multiply: Any, left: Tensor, right: Tensor, out: Tensor, keep: float) 
     (rows, inner), columns = left.shape, right.shape[1]
     if left.dtype != torch.bfloat16 or right.dtype != torch.bfloat16 or right.shape[0] != inner:
         raise ValueError(f"cannot multiply {left.dtype} {tuple(left.shape)} by {right.dtype} {tuple(right.shape)}")
+    if out.dtype != torch.float32 or not out.is_contiguous():
+        raise ValueError(f"cannot write a product to {out.dtype} with strides {out.stride()}")
     left, left_layout, left_stride = _layout(left)
     right, right_layout, right_stride = _layout(right)
     multiply(

@@ -25,6 +25,8 @@ from top_erl.trust_region.gaussian import Gaussian
 
 _LOG = logging.getLogger("top_erl")
 
+_MOST_FAILURES = 16  # episodes in a row that may fail before the run stops
+
 _EVALUATION_CHUNK = 16  # episodes begun at once in an evaluation; bounds the simulators alive
 
 
@@ -70,6 +72,7 @@ class EpisodeCollector:
         self.seed, self.stride, self.reward_scale = seed, stride, reward_scale
         self.keep_behaviour = keep_behaviour
         self.episodes_collected = 0
+        self._failed_in_a_row = 0
         self._pending: _Pending | None = None
         self._times = torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt  # [T]
 
@@ -105,7 +108,7 @@ class EpisodeCollector:
         pending, self._pending = self._pending, None
         outcomes = self.player.outcomes()
         self.episodes_collected += len(pending.seeds)
-        good = _good(outcomes)
+        good = self._good(outcomes)
         return self._stored(pending, outcomes, good), _scores(outcomes, good)
 
     def evaluate(self, policy: GaussianPolicy, seeds: Sequence[int]) -> Scores:
@@ -116,7 +119,9 @@ class EpisodeCollector:
             reference, _ = self._references(policy, self.player.begin(chunk), noise=None)
             self.player.play(reference)
             outcomes = self.player.outcomes()
-            parts.append(_scores(outcomes, _good(outcomes)))
+            parts.append(_scores(outcomes, self._good(outcomes)))
+        if not any(len(part.returns) for part in parts):
+            raise RunStopped(f"None of the {len(seeds)} episodes of {self.spec.id} could be played to the end.")
         return Scores(
             np.concatenate([part.returns for part in parts]),
             {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
@@ -145,6 +150,23 @@ class EpisodeCollector:
             raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
         return desired, gaussian
 
+    def _good(self, outcomes: EpisodeOutcomes) -> list[int]:
+        """Episodes that were played to the end; says so of each that was not, and stops after too many in a row."""
+        good = []
+        for index in range(len(outcomes.reward)):
+            failure = outcomes.failures.get(index)
+            if failure is None:
+                self._failed_in_a_row = 0
+                good.append(index)
+                continue
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row >= _MOST_FAILURES:
+                if failure.traceback:
+                    raise TaskError(failure.traceback)
+                raise RunStopped(f"{failure.sentence}; mend the environment, then resume: nothing saved is lost.")
+            _LOG.warning("%s. The episode is left out, and the run goes on.", failure.sentence)
+        return good
+
     def _stored(self, pending: _Pending, outcomes: EpisodeOutcomes, good: list[int]) -> EpisodeBatch:
         """Down-sample the good episodes to tokens: every `stride`-th state and action, block sums of rewards."""
         count, horizon, stride = len(good), self.spec.horizon, self.stride
@@ -153,7 +175,8 @@ class EpisodeCollector:
         reference = pending.reference[good]
         measured = np.concatenate((pending.starts.position[good], pending.starts.velocity[good]), axis=-1)  # [B, 2D]
         before = np.concatenate((measured[:, None], reference[:, :-1]), axis=1)  # desired before step i
-        reward = outcomes.reward[good].reshape(count, -1, stride).sum(-1) * self.reward_scale  # [B, T / stride]
+        blocks = outcomes.reward[good].reshape(count, horizon // stride, stride)
+        reward = blocks.sum(-1) * self.reward_scale  # [B, T / stride]
         return EpisodeBatch(
             _float32(state[:, ::stride]),
             _float32(before[:, ::stride]),
@@ -169,18 +192,6 @@ def check_stride(spec: TaskSpec, stride: int) -> None:
         raise UserError(
             f"collect.stride ({stride}) must divide the task's horizon ({spec.horizon} steps) without remainder."
         )
-
-
-def _good(outcomes: EpisodeOutcomes) -> list[int]:
-    """Episodes that were played to the end; says so of each that was not, and stops if there is none."""
-    failures = list(outcomes.failures.values())
-    if len(failures) == len(outcomes.reward):
-        if failures[0].traceback:
-            raise TaskError(failures[0].traceback)
-        raise RunStopped(f"{failures[0].sentence}; mend the environment, then resume: nothing saved is lost.")
-    for failure in failures:
-        _LOG.warning("%s. The episode is left out, and the run goes on.", failure.sentence)
-    return [index for index in range(len(outcomes.reward)) if index not in outcomes.failures]
 
 
 def _scores(outcomes: EpisodeOutcomes, good: list[int]) -> Scores:

@@ -146,6 +146,7 @@ class WorkerPool(Player):
                 process.kill()
                 process.join()
         self._pipes, self._processes = [], []
+        self._announced, self._busy, self._answered = (), 0, False
 
     def _shares(self, count: int) -> int:
         """Workers that get a share of `count` episodes."""
@@ -190,7 +191,8 @@ class WorkerPool(Player):
             )
         return RunStopped(
             f"Worker process {worker} died (exit code {code}; -9 often means out of memory). "
-            "Nothing saved is lost: resume the run, with fewer workers if memory is short (top-erl resume --workers 1)."
+            "Nothing saved is lost: resume the run, "
+            "with fewer workers if memory is short (top-erl resume RUN --workers 1)."
         )
 
 

@@ -151,5 +151,5 @@ class Task(ABC):
         raise UserError(f"{self.spec.id} has no rendering.")
 
     def close(self) -> None:
-        """Release simulators and windows."""
+        """Release simulators and windows; `begin` may be called again and makes new ones."""
         return

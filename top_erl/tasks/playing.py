@@ -27,6 +27,7 @@ def play_episodes(task: Task, seeds: Sequence[int], reference: Array) -> Episode
         outcomes = task.play(reference)
     except Exception as error:
         _raise_if_meant_for_the_user(error)
+        task.close()  # whatever state the failed episode has left behind
         parts = [_played_alone(task, seed, reference[i : i + 1]) for i, seed in enumerate(seeds)]
         outcomes = joined(parts)
     return _without_nonsense(task, seeds, outcomes)
@@ -38,9 +39,14 @@ def joined(parts: Sequence[EpisodeOutcomes]) -> EpisodeOutcomes:
     return EpisodeOutcomes(
         np.concatenate([part.observation for part in parts]),
         np.concatenate([part.reward for part in parts]),
-        {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
+        {name: np.concatenate([part.metrics[name] for part in parts]) for name in _shared_names(parts)},
         {first + i: why for first, part in zip(firsts, parts, strict=False) for i, why in part.failures.items()},
     )
+
+
+def _shared_names(parts: Sequence[EpisodeOutcomes]) -> list[str]:
+    """Metrics that all parts have: a failed episode has only those that the task's facts name."""
+    return [name for name in parts[0].metrics if all(name in part.metrics for part in parts)]
 
 
 def _played_alone(task: Task, seed: int, reference: Array) -> EpisodeOutcomes:
@@ -50,7 +56,7 @@ def _played_alone(task: Task, seed: int, reference: Array) -> EpisodeOutcomes:
         return task.play(reference)
     except Exception as error:
         _raise_if_meant_for_the_user(error)
-        task.close()  # whatever state the failed episode has left behind
+        task.close()
         spec = task.spec
         return EpisodeOutcomes(
             np.zeros((1, spec.horizon, spec.observation_dim)),

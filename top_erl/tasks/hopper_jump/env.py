@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium as gym
-import mujoco  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import RunStopped, UserError
 from top_erl.tasks.hopper_jump.contacts import FloorContacts
 from top_erl.tasks.hopper_jump.rewards import DENSE, SPARSE, RewardWeights, StepMeasures, is_healthy, step_reward
-from top_erl.tasks.rendering import SceneRenderer
+from top_erl.tasks.rendering import SceneRenderer, mujoco
 
 Array = NDArray[np.float64]
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import mujoco  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import UserError
+from top_erl.tasks.rendering import mujoco
 
 Array = NDArray[np.float64]
 
