@@ -233,9 +233,7 @@ def test_sixteen_failures_in_a_row_stop_the_run(policy: GaussianPolicy) -> None:
         assert len(episodes) == len(scores.returns) == 0
         assert scores.failures == 5
     collector.start(policy, 1)
-    with pytest.raises(
-        RunStopped, match=r"toy/NanReward returned NaN in its reward at step 0 .* nothing saved"
-    ):
+    with pytest.raises(RunStopped, match=r"toy/NanReward returned NaN in its reward at step 0 .* nothing saved"):
         collector.finish()
 
 
