@@ -62,3 +62,7 @@ def test_shapes_and_types_that_do_not_fit_are_refused() -> None:
         LOW.product(a, a)
     with pytest.raises(ValueError, match="cannot multiply"):
         LOW.product(a, torch.zeros(3, 2))
+    b = torch.zeros(3, 2, dtype=torch.bfloat16)
+    for out in (torch.zeros(2, 2, dtype=torch.float64), torch.zeros(2, 4)[:, ::2]):
+        with pytest.raises(ValueError, match="cannot write"):
+            LOW.add_product(out, a, b)

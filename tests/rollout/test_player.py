@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, ToyTask
-from top_erl.errors import RunStopped
+from top_erl.errors import RunStopped, UserError
 from top_erl.rollout import LocalPlayer, Player, TaskError, WorkerPool
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, make_task, register_task
 from top_erl.tasks.contract import Array
@@ -267,3 +267,32 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_pool_can_be_used_again_after_it_was_closed(pool: MakePool) -> None:
+    """As an agent does that is evaluated after `close`; announced episodes are gone with their workers."""
+    remote, local = pool(f"{TOYS}:ToyTask", 2), LocalPlayer(ToyTask())
+    _play(remote, [1, 2], 6, [3, 4])
+    remote.close()
+    _assert_same(_play(remote, [3, 4], 6), _play(local, [3, 4], 6))
+
+
+def test_a_sentence_about_an_episode_names_its_seed() -> None:
+    class Explodes(ToyTask):
+        def play(self, reference: Array) -> EpisodeOutcomes:
+            if 6 in self.seeds:
+                raise RunStopped("The simulation exploded.")
+            return super().play(reference)
+
+    outcomes = _play(LocalPlayer(Explodes()), [5, 6], 6)
+    assert outcomes.failures[1].sentence == "The simulation exploded, in the episode with seed 6"
+    assert not outcomes.failures[1].traceback
+
+
+def test_what_the_user_must_mend_is_not_a_failed_episode() -> None:
+    class Unplugged(ToyTask):
+        def play(self, reference: Array) -> EpisodeOutcomes:
+            raise UserError("Plug in the robot.")
+
+    with pytest.raises(UserError, match="Plug in the robot"):
+        _play(LocalPlayer(Unplugged()), [5, 6], 6)
