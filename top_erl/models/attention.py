@@ -12,6 +12,7 @@ Axes: `N` sequences, `M` tokens, `G` sequences per group, `n` = N/G groups, `m` 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 
 import torch
@@ -26,13 +27,14 @@ _FEWEST_TOKENS, _MOST_TOKENS = 16, 48
 """Tokens of a group: a vector register of scores, and not too many that do not see each other."""
 
 
-class CausalAttention:
+class CausalAttention(ABC):
     """One pass of attention over sequences; keeps what its own backward pass needs."""
 
     def __init__(self, heads: int) -> None:
         """Make a pass with a number of heads."""
         self.heads = heads
 
+    @abstractmethod
     def forward(self, query_key_value: Tensor) -> Tensor:
         """Mix the tokens of each sequence, each from itself and the ones before.
 
@@ -42,11 +44,10 @@ class CausalAttention:
         Returns:
             Mixed values, [N, M, E].
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(self, grad: Tensor) -> Tensor:
         """Gradient of queries, keys and values, [N, M, 3E], from that of the mixed values, [N, M, E]."""
-        raise NotImplementedError
 
 
 class FusedAttention(CausalAttention):
