@@ -11,7 +11,7 @@ from top_erl.models.attention import BatchedAttention, FusedAttention, group_siz
 
 SHAPES = {"laptop": (64, 4, 960), "paper": (128, 8, 4096)}
 """Width, heads and tokens of a pass."""
-LENGTHS = (2, 3, 4, 5, 6, 9, 13, 17, 26, 34, 51, 101)
+LENGTHS = (2, 3, 4, 5, 6, 9, 13, 17, 26, 34, 51, 101, 126, 251)
 
 
 def run(quick: bool) -> list[dict[str, object]]:
@@ -31,7 +31,7 @@ def run(quick: bool) -> list[dict[str, object]]:
                 [lambda _: attend(BatchedAttention), lambda _: attend(FusedAttention)], 10 if quick else 40
             )
             batched, fused = (1e3 * statistics.median(times) for times in seconds)
-            used = "batched" if isinstance(make_attention(inputs, heads), BatchedAttention) else "fused"
+            used = "batched" if isinstance(make_attention(length, heads, inputs.device), BatchedAttention) else "fused"
             rows.append(
                 {
                     "size": name,

@@ -46,11 +46,14 @@ class MatmulClock:
 
 def critic_operations(size: Size, segments: Segments) -> float:
     """Floating-point operations a critic step cannot do without."""
-    count, length = len(segments.starts), segments.length
-    sequences = size.batch * count
-    online = 3 * _pass(size, sequences, length + 1, layers=size.layers)  # forward, and twice that backward
-    target = _pass(size, sequences, length + 1, layers=size.layers - 1) + _last_layer(size, sequences, length + 1)
-    values = size.batch * size.horizon * size.layers * 2 * 10 * size.width**2  # value, output and MLP of one token
+    online = target = 0.0
+    for length in segments.last_valid.tolist():  # padding is not needed
+        online += 3 * _pass(size, size.batch, length + 1, layers=size.layers)  # forward, and twice that backward
+        target += _pass(size, size.batch, length + 1, layers=size.layers - 1) + _last_layer(
+            size, size.batch, length + 1
+        )
+    states = size.horizon - 1 - int(segments.starts[0])  # those that follow an action of a segment
+    values = size.batch * states * size.layers * 2 * 10 * size.width**2  # value, output and MLP of one token
     return online + target + values
 
 

@@ -9,6 +9,7 @@ import torch
 
 from top_erl.algorithms import CollectConfig, LearnConfig, SegmentsConfig, TopErlConfig, TrustRegionConfig
 from top_erl.experiment.config import CheckpointConfig, EvaluationConfig, HardwareConfig, LogConfig, RunConfig
+from top_erl.experiment.kinds import TopErlRun
 from top_erl.experiment.training import Training
 from top_erl.models import CriticConfig, PolicyConfig
 from top_erl.tasks import PrimitiveSettings
@@ -27,7 +28,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture
 def tiny() -> RunConfig:
     """A run of 6 iterations on the toy task that takes a tenth of a second."""
-    return RunConfig(
+    return TopErlRun(
         task=TOY,
         total_env_steps=6 * (4 + 6 * 3),  # horizon 6, prefill 4, 6 iterations of 3 episodes
         algorithm=TopErlConfig(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from top_erl import tasks as tasks  # registers the Gymnasium environments
 
 if TYPE_CHECKING:
-    from top_erl.agent import TopErl
+    from top_erl.agent import Agent, TopErl
     from top_erl.experiment.callbacks import BaseCallback, CallbackList, StopAtSuccess
     from top_erl.experiment.config import RunConfig
     from top_erl.experiment.presets import preset
@@ -28,6 +28,7 @@ __version__ = "0.1.0"
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 _WHERE = {
+    "Agent": "top_erl.agent",
     "TopErl": "top_erl.agent",
     "BaseCallback": "top_erl.experiment.callbacks",
     "CallbackList": "top_erl.experiment.callbacks",
@@ -41,6 +42,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Agent",
     "BaseCallback",
     "CallbackList",
     "GymnasiumTask",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from top_erl.agent import TopErl
+from top_erl.agent import Agent
 from top_erl.cli_parsing import option_value, parse
 from top_erl.commands_video import check_renders, film_policy
 from top_erl.errors import RunDiverged, UserError
@@ -66,6 +66,8 @@ class ResumeOptions:
     """Name the run's task if it is code of your own, module:Class."""
     workers: int | None = None
     """Worker processes in this session, instead of as many as before; the numbers do not depend on them."""
+    device: str | None = None
+    """Torch device in this session, instead of the one before; its last digits differ."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +104,8 @@ def train(words: list[str]) -> int:
             option_value(words, name, getattr(RunConfig, name)) for name in ("method", "task", "scale")
         )
         start = preset(method, task, scale)
-    options = parse(
-        TrainOptions,
-        words,
-        prog="top-erl train",
-        description=TRAIN_HELP,
-        default=TrainOptions(start),
-    )
+    kind = _options_of(type(start))
+    options = parse(kind, words, prog="top-erl train", description=TRAIN_HELP, default=kind(start))
     if config_file:
         check_trusted(options.run, option_value(words, "task", ""))
     console = Console()
@@ -125,6 +122,12 @@ def train(words: list[str]) -> int:
     return _run(training, folder, console)
 
 
+def _options_of(run: type[RunConfig]) -> type[TrainOptions]:
+    """The options of `top-erl train` for a method: those of its kind of run."""
+    field = ("run", Annotated[run, tyro.conf.arg(name="")])
+    return make_dataclass("TrainOptions", [field], bases=(TrainOptions,), frozen=True)
+
+
 def resume(words: list[str]) -> int:
     """Go on with a run."""
     options = parse(ResumeOptions, words, prog="top-erl resume", description="Go on with a run that was stopped.")
@@ -134,6 +137,7 @@ def resume(words: list[str]) -> int:
         fall_back=options.previous,
         total_env_steps=options.total_env_steps,
         workers=options.workers,
+        device=options.device,
         task=options.task,
     )
     console = Console()
@@ -158,14 +162,14 @@ def evaluate(words: list[str]) -> int:
         raise UserError("--episodes and --video-episodes must be at least 1, and --seed must not be negative.")
     if options.video is not None:
         check_picture_file(options.video, FILMS)
-    agent = TopErl.load(options.run_dir, task=options.task, device=options.device, previous=options.previous)
+    agent = Agent.load(options.run_dir, task=options.task, device=options.device, previous=options.previous)
     try:
         return _evaluate(agent, options)
     finally:
         agent.close()
 
 
-def _evaluate(agent: TopErl, options: EvaluateOptions) -> int:
+def _evaluate(agent: Agent, options: EvaluateOptions) -> int:
     """Play, show the scores, and write what was asked for."""
     if options.video is not None:
         check_renders(agent.training.task)
@@ -173,8 +177,12 @@ def _evaluate(agent: TopErl, options: EvaluateOptions) -> int:
     scores = agent.evaluate(options.episodes, options.seed)
     title = f"{agent.training.spec.id}: {options.episodes} fresh episodes after {agent.num_timesteps:,} steps"
     console.print(_score_table(scores, title))
+    if scores.failures:
+        console.out(f"{scores.failures} of {options.episodes} episodes failed and are left out.", highlight=False)
     if options.json is not None:
-        numbers = {"return": scores.returns.tolist(), **{name: v.tolist() for name, v in scores.metrics.items()}}
+        numbers: dict[str, object] = {"return": scores.returns.tolist()}
+        numbers.update({name: values.tolist() for name, values in scores.metrics.items()})
+        numbers["failed_episodes"] = scores.failures
         try:
             options.json.write_text(json.dumps(numbers), encoding="utf-8")
         except OSError as error:

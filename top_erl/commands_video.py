@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from top_erl.errors import UserError
 from top_erl.experiment.config import make_primitive
 from top_erl.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
-from top_erl.tasks import EpisodeOutcomes, Task, TaskSpec
+from top_erl.rollout import Scores
+from top_erl.tasks import Task, TaskSpec
 
 if TYPE_CHECKING:
-    from top_erl.agent import TopErl
+    from top_erl.agent import Agent
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ def check_renders(task: Task) -> None:
         raise UserError(f"{task.spec.id} has no rendering, so there is nothing to film.")
 
 
-def film_policy(agent: TopErl, seeds: Sequence[int], path: Path, say: Callable[[str], None]) -> None:
+def film_policy(agent: Agent, seeds: Sequence[int], path: Path, say: Callable[[str], None]) -> None:
     """Film the deterministic policy, one episode after another.
 
     Args:
@@ -54,34 +55,34 @@ def picture_stride(dt: float, max_rate: float) -> int:
     return max(1, math.ceil(1.0 / (dt * max_rate) - 1e-9))
 
 
-def _filmed(agent: TopErl, seeds: Sequence[int], every: int, say: Callable[[str], None]) -> Iterator[Picture]:
+def _filmed(agent: Agent, seeds: Sequence[int], every: int, say: Callable[[str], None]) -> Iterator[Picture]:
     """Play and film episodes; their pictures with captions."""
-    task, spec = agent.training.task, agent.training.spec
+    learner, spec = agent.training.learner, agent.training.spec
     for number, seed in enumerate(seeds, start=1):
-        starts = task.begin([seed])
-        reference = agent.predict(starts.observation[0], starts.position[0], starts.velocity[0]).stacked().numpy()
-        outcomes = task.play(reference[None])
         title = [f"{spec.id}", f"{number} of {len(seeds)}", f"seed {seed}"]
-        results = result_parts(spec, outcomes)
+        results = result_parts(spec, learner.evaluate([seed]))
         say(f"filming {number} of {len(seeds)}: seed {seed}, {', '.join(results)}")
-        for step, picture in thinned(task, seed, reference, every):
+        for step, picture in zip(_steps(spec, every), learner.film(seed, every), strict=True):
             shown = captioned(picture, title, [f"{(step + 1) * spec.dt:.2f} s", *results])
             yield shown
         yield from [shown] * round(_HOLD / (spec.dt * every))
 
 
+def _steps(spec: TaskSpec, every: int) -> list[int]:
+    """The steps that are filmed: every `every`-th and the last."""
+    return [*range(every - 1, spec.horizon - 1, every), spec.horizon - 1]
+
+
 def thinned(task: Task, seed: int, reference: Array, every: int) -> list[tuple[int, Picture]]:
     """Play one episode, reference [T, 2D]; every `every`-th step and the last, each with its picture."""
-    last = task.spec.horizon - 1
-    steps = [*range(every - 1, last, every), last]
-    return list(zip(steps, task.frames(seed, reference, every), strict=True))
+    return list(zip(_steps(task.spec, every), task.frames(seed, reference, every), strict=True))
 
 
-def result_parts(spec: TaskSpec, outcomes: EpisodeOutcomes) -> list[str]:
+def result_parts(spec: TaskSpec, scores: Scores) -> list[str]:
     """Say how one episode went: its return, success if the task knows it, the other metrics."""
-    parts = [f"return {outcomes.reward.sum():.2f}"]
+    parts = [f"return {scores.returns[0]:.2f}"]
     for name in sorted(spec.metrics, key=lambda name: name != "success"):
-        value = float(outcomes.metrics[name][0])
+        value = float(scores.metrics[name][0])
         parts.append(("success" if value else "no success") if name == "success" else f"{name} {value:.3g}")
     return parts
 

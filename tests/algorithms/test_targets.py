@@ -79,7 +79,7 @@ class _StandIn:
         self.shift = 1000.0 * torch.arange(count).view(-1, 1, 1)
         self.actions: list[Tensor] = []
 
-    def sequence_value(self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor) -> Tensor:
+    def sequence_value(self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor, tail: int | None) -> Tensor:
         self.actions.append(actions)
         return (10.0 * starts + count).expand(1, len(state), -1) + self.shift
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from top_erl.algorithms import IterationStats
+from top_erl.algorithms import IterationStats, TopErlLearner
 from top_erl.errors import RunStopped, UserError
 from top_erl.experiment.checkpoint import Progress
 from top_erl.experiment.config import LogConfig, RunConfig
@@ -121,7 +121,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 
 def test_a_row_has_the_columns_of_its_task() -> None:
     scores = Scores(np.array([1.0, 3.0]), {"success": np.array([0.0, 1.0])}, failures=1)
-    row = iteration_row(Progress(2, 8, 48, 1.23456), IterationStats(scores, None, None), scores, speed=12.345)
+    row = iteration_row(Progress(2, 8, 48, 1.23456), IterationStats(scores, {"critic_loss": 0.5}), scores, speed=12.345)
     assert row == {
         "iteration": 2,
         "episodes": 8,
@@ -132,9 +132,10 @@ def test_a_row_has_the_columns_of_its_task() -> None:
         "evaluation_success": 0.5,
         "exploration_return": 2.0,
         "exploration_success": 0.5,
+        "critic_loss": 0.5,
         "failed_episodes": 2,
     }
-    columns = metric_columns(["success"])
+    columns = metric_columns(["success"], TopErlLearner.columns)
     assert set(row) <= set(columns)
     assert len(columns) == len(set(columns))
     wanted = {"critic_loss", "policy_loss", "entropy", "kl_to_anchor", "mean_projected", "covariance_projected"}
@@ -150,7 +151,7 @@ def test_a_training_fills_every_column(
     run_training(training, folder)
     rows = read_metrics(folder.path / "metrics.csv")
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
-    assert set(rows[0]) == set(metric_columns(training.spec.metrics))
+    assert set(rows[0]) == set(metric_columns(training.spec.metrics, training.learner.columns))
     assert [row["iteration"] for row in rows if "evaluation_return" in row] == [1, 4, 6]  # first, every 4th, last
     assert [row["env_steps"] for row in rows] == [6 * (4 + 3 * i) for i in range(1, 7)]
     assert rows[-1]["wall_time"] >= rows[0]["wall_time"] > 0

@@ -99,7 +99,7 @@ def test_networks_and_entropy_bound_of_box_pushing(trainings: Callable[[RunConfi
     training = trainings(replace(config, hardware=HardwareConfig(threads=1, workers=0)))
     learner = training.learner
     assert training.total_iterations == 35_000
-    assert training.primitive.num_params == 63
+    assert training.learner.primitive.num_params == 63
     assert sum(parameter.numel() for parameter in learner.critics.parameters()) == 533_504
     assert learner.entropy_bound(0) == pytest.approx(88.8, abs=0.05)  # 63 parameters, each with a std of 0.99
     assert learner.entropy_bound(17_500) == pytest.approx(44.4, abs=0.05)

@@ -16,6 +16,7 @@ from top_erl.experiment.config import (
     RunConfig,
     make_primitive,
 )
+from top_erl.experiment.kinds import TopErlRun
 from top_erl.experiment.presets import preset
 from top_erl.models import CriticConfig, PolicyConfig
 from top_erl.tasks import PrimitiveSettings, make_task
@@ -64,7 +65,7 @@ def test_bad_values_are_refused_by_name(make: Callable[[], object], option: str)
     [(1, 1), (50 * 32, 1), (50 * 40, 1), (50 * 40 + 1, 2), (50 * 48, 2), (200_000, 496)],
 )
 def test_iterations_use_up_the_steps(steps: int, iterations: int) -> None:
-    config = RunConfig(total_env_steps=steps)  # 8 episodes an iteration, 32 before the first
+    config = TopErlRun(total_env_steps=steps)  # 8 episodes an iteration, 32 before the first
     assert config.total_iterations(horizon=50) == iterations
 
 

@@ -12,7 +12,8 @@ import yaml
 
 from top_erl.errors import UserError
 from top_erl.experiment.config import RunConfig
-from top_erl.experiment.presets import METHODS, preset
+from top_erl.experiment.methods import METHODS
+from top_erl.experiment.presets import preset
 from top_erl.experiment.serialize import from_dict, read_yaml, to_dict, write_yaml
 from top_erl.tasks import task_ids
 

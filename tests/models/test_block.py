@@ -18,8 +18,25 @@ from top_erl.models.products import LOW
 def test_gradients_of_a_stack(layer_norm: bool, length: int) -> None:
     blocks = [Block(4, 2, layer_norm=layer_norm).double() for _ in range(2)]
     weights = [parameter for block in blocks for parameter in block.parameters()]
-    tokens = torch.randn(2, length, 4, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda tokens, *_: transform(tokens, blocks), (tokens, *weights), fast_mode=True)
+    layout = ((2, length), (3, 2))  # sequences of two lengths in one matrix
+    rows = torch.randn(2 * length + 6, 4, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda rows, *_: transform(rows, layout, blocks), (rows, *weights), fast_mode=True)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_sequences_of_several_lengths_do_not_see_each_other(dropout: float) -> None:
+    blocks = [Block(8, 2, dropout=dropout).double().eval() for _ in range(2)]
+    layout = ((3, 5), (2, 3), (4, 1))
+    rows = torch.randn(25, 8, dtype=torch.float64)
+    expected = [
+        transform(part, (shape,), blocks) for part, shape in zip(rows.split([15, 6, 4]), layout, strict=True)
+    ]
+    torch.testing.assert_close(transform(rows, layout, blocks), torch.cat(expected))
+    index = torch.tensor([4, 0, 2, 1, 2, 0, 0, 0, 0])
+    chosen = blocks[0].one_of(rows, layout, index)
+    whole = transform(rows, layout, blocks[:1])
+    places = torch.tensor([4, 5, 12, 16, 20, 21, 22, 23, 24])
+    torch.testing.assert_close(chosen, whole[places])
 
 
 def _textbook(block: Block, tokens: Tensor) -> Tensor:

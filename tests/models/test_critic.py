@@ -155,6 +155,24 @@ def test_value_of_a_sequence_is_one_output_of_all(layers: int, layer_norm: bool)
             torch.testing.assert_close(chosen[:, k], values[:, k, index], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("count", [1, 3])
+@torch.no_grad()
+def test_a_short_last_segment_costs_nothing_beyond_its_end(layers: int, count: int) -> None:
+    critic = _critic(layers=layers)
+    state, actions, starts = (inputs[-count:] if inputs.dim() == 1 else inputs[:, -count:] for inputs in _inputs())
+    values = critic(state, actions, starts)
+    for tail in (1, 3, LENGTH):
+        cut = critic(state, actions, starts, tail)
+        torch.testing.assert_close(cut[:, :-1], values[:, :-1], rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(cut[:, -1, : tail + 1], values[:, -1, : tail + 1], rtol=1e-10, atol=1e-10)
+        assert not cut[:, -1, tail + 1 :].any()
+        valid = torch.tensor([LENGTH] * (count - 1) + [tail])
+        chosen = critic.sequence_value(state, actions, starts, valid, tail)
+        expected = critic.sequence_value(state, actions, starts, valid)
+        torch.testing.assert_close(chosen, expected, rtol=1e-10, atol=1e-10)
+
+
 @torch.no_grad()
 def test_value_of_a_sequence_does_not_see_what_follows() -> None:
     critic = _critic()

@@ -35,6 +35,9 @@ class CollectConfig:
     """Control steps per stored token; the task's horizon must be a multiple of it."""
     reward_scale: float = 1.0
     """Factor on the rewards the critic sees (each token's is the sum over its steps, times this)."""
+    reward_shift: float = 0.0
+    """Added to every step's reward before it is scaled. All episodes last equally long, so it favours no policy; but
+    values near zero are learned faster than large ones."""
     overlap: bool = False
     """Play the next episodes while the networks are updated; they come from the policy before the update."""
 
@@ -176,3 +179,12 @@ class TopErlConfig:
         """Check values that depend on each other."""
         if self.learn.standardize and self.collect.prefill < 2:
             raise UserError("learn.standardize needs collect.prefill of at least 2 to take statistics from.")
+
+    @property
+    def prefill_episodes(self) -> int:
+        """Episodes collected before the first iteration."""
+        return self.collect.prefill
+
+    def episodes_per_iteration(self, horizon: int) -> float:
+        """Episodes that an iteration collects."""
+        return self.collect.episodes

@@ -29,6 +29,10 @@ class Segments:
     """T: steps of the episode."""
     length: int
     """L: actions per segment."""
+    first: int = 0
+    """A time index before which no segment starts, known without looking at `starts`."""
+    tail: int | None = None
+    """Actions of the last segment that lie inside the episode, likewise; None: any segment may run past the end."""
 
     def to(self, device: torch.device) -> Segments:
         """The same cut on another device."""
@@ -65,7 +69,7 @@ class Segmentation(ABC):
         starts = list(range(offset, horizon - length + 1, length))
         if padded and offset + len(starts) * length < horizon:
             starts.append(offset + len(starts) * length)
-        return Segments(torch.tensor(starts), horizon, length)
+        return Segments(torch.tensor(starts), horizon, length, offset, min(length, horizon - starts[-1]))
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
-
-from top_erl.rollout import EpisodeBatch, Scores
 
 
 @dataclass(frozen=True)
@@ -47,27 +46,15 @@ class PolicyStats:
     """Fraction of states whose covariance had to be projected."""
 
 
-@dataclass(frozen=True)
-class IterationStats:
-    """One iteration."""
-
-    exploration: Scores
-    """How the collected episodes went."""
-    critic: CriticStats | None
-    """Mean over the critic steps; None if there were none."""
-    policy: PolicyStats | None
-    """Mean over the policy steps; None if there were none."""
-
-
 class Diverged(ArithmeticError):  # noqa: N818 - it names what happened
     """A gradient step whose loss is NaN, infinite or absurdly large, with the batch that did it."""
 
     LIMIT: ClassVar[float] = 1e10
 
-    def __init__(self, kind: str, number: int, reason: str, batch: EpisodeBatch) -> None:
-        """Say which step failed and why."""
+    def __init__(self, kind: str, number: int, reason: str, batch: Mapping[str, Tensor], remedy: str = "") -> None:
+        """Say which step failed and why; `remedy` is an option of the command line that may help."""
         super().__init__(f"{kind} step {number} diverged: {reason}")
-        self.kind, self.number, self.reason, self.batch = kind, number, reason, batch
+        self.kind, self.number, self.reason, self.batch, self.remedy = kind, number, reason, batch, remedy
 
 
 Stats = TypeVar("Stats", CriticStats, PolicyStats)
@@ -84,3 +71,29 @@ def mean_stats(steps: list[Stats], kind: type[Stats]) -> Stats | None:
 def sum_stats(parts: list[Stats], kind: type[Stats]) -> Stats:
     """Add records up, entry by entry."""
     return kind(*(torch.stack([getattr(part, field.name) for part in parts]).sum() for field in fields(kind)))
+
+
+def named_numbers(critic: CriticStats | None, policy: PolicyStats | None) -> dict[str, float]:
+    """The records of an iteration under the names of their columns; reading them waits for the device."""
+    records = (("critic", critic), ("policy", policy))
+    return {
+        _column(prefix, field.name): float(getattr(record, field.name))
+        for prefix, record in records
+        if record is not None
+        for field in fields(record)
+    }
+
+
+def columns() -> tuple[str, ...]:
+    """Names of all statistics, in the order of the records."""
+    kinds = (("critic", CriticStats), ("policy", PolicyStats))
+    return tuple(_column(prefix, field.name) for prefix, kind in kinds for field in fields(kind))
+
+
+_SHORT = {"regression_loss": "trust_region_loss"}
+_PLAIN = ("entropy", "kl_to_anchor", "mean_projected", "covariance_projected")
+
+
+def _column(prefix: str, name: str) -> str:
+    """Column of a statistic: its own name where that is clear by itself, else prefixed."""
+    return _SHORT.get(name, name if name in _PLAIN else f"{prefix}_{name}")

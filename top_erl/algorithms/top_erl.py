@@ -20,11 +20,23 @@ from functools import cache
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as fn
 
 from top_erl.algorithms.config import TopErlConfig
+from top_erl.algorithms.episodic import EpisodicLearner
+from top_erl.algorithms.learner import IterationStats
 from top_erl.algorithms.optim import adam, adam_w, flatten_state, restore_state, set_rate
 from top_erl.algorithms.segments import Segments
-from top_erl.algorithms.stats import CriticStats, Diverged, IterationStats, PolicyStats, Stats, mean_stats, sum_stats
+from top_erl.algorithms.stats import (
+    CriticStats,
+    Diverged,
+    PolicyStats,
+    Stats,
+    columns,
+    mean_stats,
+    named_numbers,
+    sum_stats,
+)
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
 from top_erl.devices import send
 from top_erl.errors import RunStopped, UserError
@@ -42,8 +54,10 @@ _CHUNK_TOKENS = {"cpu": 4096}
 """Tokens per pass through the transformer, by kind of device; elsewhere a batch is one pass."""
 
 
-class TopErlLearner:
+class TopErlLearner(EpisodicLearner):
     """The networks and the updates of TOP-ERL."""
+
+    columns = columns()
 
     def __init__(
         self,
@@ -131,9 +145,8 @@ class TopErlLearner:
         if policy_steps:
             move_towards(self.anchor, self.policy, self.config.trust_region.anchor_rate)
         return IterationStats(
-            exploration=scores or self._store_episodes(),
-            critic=mean_stats(critic_stats, CriticStats),
-            policy=mean_stats(policy_stats, PolicyStats),
+            scores or self._store_episodes(),
+            named_numbers(mean_stats(critic_stats, CriticStats), mean_stats(policy_stats, PolicyStats)),
         )
 
     def _set_learning_rates(self, iteration: int) -> None:
@@ -164,10 +177,17 @@ class TopErlLearner:
         losses = torch.stack([s.loss for s in stats]).tolist() if stats else []  # the only wait for the device
         for number, loss in enumerate(losses, start=1):
             if not abs(loss) < Diverged.LIMIT:
-                raise Diverged(kind, number, f"its loss is {loss:.3g}", self.replay.gather(drawn[number - 1]))
+                raise self._diverged(kind, number, f"its loss is {loss:.3g}", drawn[number - 1])
         if failure is not None:
-            raise Diverged(kind, len(drawn), str(failure), self.replay.gather(drawn[-1])) from failure
+            raise self._diverged(kind, len(drawn), str(failure), drawn[-1]) from failure
         return stats
+
+    def _diverged(self, kind: str, number: int, reason: str, drawn: Tensor) -> Diverged:
+        """Say which step failed, with its batch."""
+        batch = self.replay.gather(drawn)
+        tensors = {name: getattr(batch, name) for name in ("state", "reference", "action", "reward")}
+        rate = self.config.learn.critic_rate if kind == "critic" else self.config.learn.policy_rate
+        return Diverged(kind, number, reason, tensors, f"--learn.{kind}-rate {rate / 3:.1g}")
 
     # ------------------------------------------------------------------ the critic (Sec. 4.2 and 4.3)
 
@@ -217,7 +237,8 @@ class TopErlLearner:
             target = self.critic_targets(batch, segments, params, bootstrap_params)  # [B, K, L + 1]
         inside = segments.actions.clamp(max=batch.horizon - 1)  # [K, L]; padding repeats the last action
         state, action = batch.state[:, segments.starts], batch.action[:, inside]
-        predictions = in_mode(self.critics, training=True)(state, action, segments.starts)  # [C, B, K, L + 1]
+        critics = in_mode(self.critics, training=True)
+        predictions = critics(state, action, segments.starts, segments.tail)  # [C, B, K, L + 1]
         value_weight = target.new_full((len(segments.starts), 1), 0.0 if self.target.bootstraps_with_q else 1.0)
         weight = torch.cat((value_weight, segments.valid.to(target.dtype)), dim=1)  # [K, L + 1]
         loss = critic_loss(predictions, target, weight)
@@ -236,7 +257,7 @@ class TopErlLearner:
         """
         if bootstrap_params is None:
             value = self.sequence_value(batch, segments, params)
-            bootstrap = self._v_bootstrap(batch)
+            bootstrap = self._v_bootstrap(batch, segments.first + 1)
         else:
             value = params.new_zeros(params.shape[:2])  # not trained
             bootstrap = self._q_bootstrap(batch, segments.length, bootstrap_params)
@@ -250,13 +271,14 @@ class TopErlLearner:
         """
         actions = self.regenerate(batch, segments, params, self.config.learn.critic_condition)
         state = batch.state[:, segments.starts]
-        values = self.target_critics.sequence_value(state, actions, segments.starts, segments.last_valid)
-        return self.target.combine(values)
+        counts, tail = segments.last_valid, segments.tail
+        return self.target.combine(self.target_critics.sequence_value(state, actions, segments.starts, counts, tail))
 
-    def _v_bootstrap(self, batch: EpisodeBatch) -> Tensor:
-        """V of every stored state from the target critics, [B, T]."""
-        indices = torch.arange(batch.horizon, device=self.device)
-        return self.target.combine(self.target_critics.state_value(batch.state, indices))
+    def _v_bootstrap(self, batch: EpisodeBatch, first: int) -> Tensor:
+        """V of every stored state from the target critics, [B, T]; zero before index `first`, where no one looks."""
+        indices = torch.arange(first, batch.horizon, device=self.device)
+        values = self.target.combine(self.target_critics.state_value(batch.state[:, first:], indices))
+        return fn.pad(values, (first, 0))
 
     def _q_bootstrap(self, batch: EpisodeBatch, length: int, params: Tensor) -> Tensor:
         """Value of a fresh sequence of `length` actions from every stored state, [B, T] (the Q-target option)."""
@@ -370,6 +392,20 @@ class TopErlLearner:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a saved state."""
         restore_state(state, self._modules(), self._optimizers())
+
+    def replay_state(self) -> dict[str, Tensor]:
+        """The stored episodes."""
+        return self.replay.state_dict()
+
+    def load_replay_state(self, state: dict[str, Tensor]) -> None:
+        """Take over stored episodes if they look like the ones this run stores."""
+        held = len(state["steps"])
+        same_stride = not held or state["steps"].shape[1] == self.collector.stored_horizon
+        same_anchor = not held or bool(state["gaussians"].numel()) == self.collector.keep_behaviour
+        if not (same_stride and same_anchor):
+            option = "trust_region.anchor" if same_stride else "collect.stride"
+            raise UserError(f"The saved replay was made with another {option}: use the config.yaml it was saved with.")
+        self.replay.load_state_dict(state)
 
     def _modules(self) -> dict[str, nn.Module]:
         return {

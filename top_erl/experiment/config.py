@@ -5,18 +5,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import tyro
 
-from top_erl.algorithms.config import TopErlConfig
 from top_erl.errors import UserError
 from top_erl.experiment.serialize import from_dict, read_yaml, to_dict
 from top_erl.primitives import ProDmp, ProDmpConfig
 from top_erl.tasks import PrimitiveSettings, TaskSpec
 
-Method = Literal["top_erl"]
 Scale = Literal["laptop", "paper"]
+
+
+class AlgorithmConfig(Protocol):
+    """What a run must know of a method's hyper-parameters."""
+
+    @property
+    def prefill_episodes(self) -> int:
+        """Episodes collected before the first iteration."""
+
+    def episodes_per_iteration(self, horizon: int) -> float:
+        """Episodes of `horizon` steps that an iteration collects; a fraction if it cuts the last ones off."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +91,11 @@ class HardwareConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A training run."""
+    """A training run. Each method has a kind of its own, with its hyper-parameters as `algorithm` (`kinds.py`)."""
 
     task: str = "top_erl/ViaPointReacher-v0"
     """Task to learn: an id from `top-erl tasks`, or module:Class of your own."""
-    method: Method = "top_erl"
+    method: str = "top_erl"
     """Learning method, see `top-erl methods`."""
     scale: Scale = "laptop"
     """Preset the other options start from: laptop (minutes on two cores) or paper (the published settings)."""
@@ -94,10 +103,6 @@ class RunConfig:
     """Seed of everything random."""
     total_env_steps: int = 200_000
     """Control steps to train for, all episodes together."""
-    algorithm: Annotated[TopErlConfig, tyro.conf.arg(name="")] = field(default_factory=TopErlConfig)
-    """Hyper-parameters of the method."""
-    primitive: PrimitiveSettings = field(default_factory=PrimitiveSettings)
-    """The movement primitive."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """How the policy is evaluated."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -114,25 +119,41 @@ class RunConfig:
         if self.total_env_steps < 1:
             raise UserError("total_env_steps must be at least 1.")
 
+    @property
+    def hyper_parameters(self) -> AlgorithmConfig:
+        """The method's own part, `algorithm`."""
+        return self.algorithm  # type: ignore[attr-defined]  # every kind of run has one, each of its own type
+
     def total_iterations(self, horizon: int) -> int:
         """Iterations that use up `total_env_steps` of a task with episodes of `horizon` steps."""
-        collect = self.algorithm.collect
-        episodes = self.total_env_steps / horizon - collect.prefill
-        return max(1, math.ceil(episodes / collect.episodes))
+        algorithm = self.hyper_parameters
+        episodes = self.total_env_steps / horizon - algorithm.prefill_episodes
+        return max(1, math.ceil(episodes / algorithm.episodes_per_iteration(horizon)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `config.yaml`."""
         return to_dict(self)
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> RunConfig:
+    def from_dict(data: Any) -> RunConfig:
         """Build from plain data; mistakes are named."""
-        return from_dict(RunConfig, data)
+        from top_erl.experiment.kinds import kind_of  # which knows all kinds of runs
+
+        method = data.get("method", RunConfig.method) if isinstance(data, dict) else RunConfig.method
+        return from_dict(kind_of(str(method)).run, data)
 
     @staticmethod
     def from_yaml(path: Path) -> RunConfig:
         """Build from a `config.yaml`."""
         return RunConfig.from_dict(read_yaml(path))
+
+
+@dataclass(frozen=True)
+class EpisodicRun(RunConfig):
+    """A run of a method that learns the parameters of a movement primitive."""
+
+    primitive: PrimitiveSettings = field(default_factory=PrimitiveSettings)
+    """The movement primitive."""
 
 
 def make_primitive(settings: PrimitiveSettings, spec: TaskSpec) -> ProDmp:

@@ -120,18 +120,16 @@ class RunFolder:
                 print(f"{error} Trying the one before it.", file=sys.stderr)
         return None
 
-    def save_failure(self, iteration: int, failure: Diverged, rate: float) -> RunDiverged:
-        """Save the batch that made a step diverge and say what happened; `rate` is that step's learning rate."""
+    def save_failure(self, iteration: int, failure: Diverged) -> RunDiverged:
+        """Save the batch that made a step diverge and say what happened."""
         folder = self.path / "failure"
         folder.mkdir(exist_ok=True)
         path = folder / f"iteration_{iteration:08d}_{failure.kind}_step_{failure.number}.safetensors"
-        batch = failure.batch
-        tensors = {name: getattr(batch, name) for name in ("state", "reference", "action", "reward")}
-        save_file({name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}, path)
+        save_file({name: tensor.cpu().contiguous().clone() for name, tensor in failure.batch.items()}, path)
         return RunDiverged(
             f"Training diverged in iteration {iteration}: {failure}. The batch is saved in {path}. Resuming would only "
             f"repeat this; train anew with a smaller rate, e.g. top-erl train --config {self.path / 'config.yaml'} "
-            f"--learn.{failure.kind}-rate {rate / 3:.1g}"
+            f"{failure.remedy}"
         )
 
 

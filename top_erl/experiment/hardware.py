@@ -9,6 +9,7 @@ the cores.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import sys
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from top_erl.experiment.config import RunConfig
+from top_erl.experiment.config import EpisodicRun, RunConfig
+from top_erl.experiment.kinds import TopErlRun, stored_episodes
 from top_erl.rollout import LocalPlayer, Player, WorkerPool
 from top_erl.tasks import Task
 
@@ -28,6 +30,8 @@ _WORTH_A_WORKER = 0.02
 _WORTH_A_THREAD = 200_000
 """Numbers in the critic's tokens of a batch (episodes x tokens x width) below which one thread is as fast as two."""
 
+_VALUE_WIDTH = 128
+"""Width of a typical value network, which sees every state of an on-policy iteration."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Names of glibc's allocator options."""
@@ -53,20 +57,26 @@ def available_cores() -> int:
 def choose_hardware(config: RunConfig, task: Task) -> Hardware:
     """Take what the user set, and choose the rest."""
     cores, wanted = available_cores(), config.hardware
-    episodes = config.algorithm.collect.episodes
+    if not isinstance(config, EpisodicRun):  # a message per step costs more than the step; its networks are small
+        return Hardware(wanted.threads or 1, max(0, wanted.workers))
+    episodes = math.ceil(config.hyper_parameters.episodes_per_iteration(task.spec.horizon))
+    overlap = stored_episodes(config).overlap
     workers = wanted.workers
     if workers < 0:
         worth_it = cores > 1 and playing_seconds(task, episodes) > _WORTH_A_WORKER
-        spare = cores - max(1, wanted.threads) if config.algorithm.collect.overlap else cores
+        spare = cores - max(1, wanted.threads) if overlap else cores
         workers = max(1, min(spare, episodes)) if worth_it else 0
-    busy = workers if config.algorithm.collect.overlap else 0
+    busy = workers if overlap else 0
     useful = cores if update_size(config, task) >= _WORTH_A_THREAD else 1
     threads = wanted.threads or max(1, min(useful, cores - busy))
     return Hardware(threads, workers)
 
 
-def update_size(config: RunConfig, task: Task) -> int:
-    """Numbers in the critic's tokens of one batch."""
+def update_size(config: EpisodicRun, task: Task) -> int:
+    """Numbers in the widest layer of one batch: the critic's tokens, or all states of an iteration."""
+    if not isinstance(config, TopErlRun):
+        episodes = config.hyper_parameters.episodes_per_iteration(task.spec.horizon)
+        return int(episodes * task.spec.horizon * _VALUE_WIDTH)
     algorithm = config.algorithm
     tokens = algorithm.learn.batch_size * (task.spec.horizon // algorithm.collect.stride)
     return tokens * algorithm.critic.width

@@ -5,25 +5,15 @@ from __future__ import annotations
 import importlib.util
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from top_erl.algorithms import IterationStats
-from top_erl.algorithms.stats import CriticStats, PolicyStats
 from top_erl.errors import missing_extra
 from top_erl.experiment.checkpoint import Progress
 from top_erl.experiment.config import LogConfig
 from top_erl.experiment.metrics_file import CsvSink, Row, Sink
 from top_erl.rollout import Scores
-
-_SHORT = {
-    "regression_loss": "trust_region_loss",
-    "entropy": "entropy",
-    "kl_to_anchor": "kl_to_anchor",
-    "mean_projected": "mean_projected",
-    "covariance_projected": "covariance_projected",
-}
 
 
 def iteration_row(progress: Progress, stats: IterationStats, evaluation: Scores | None, speed: float) -> Row:
@@ -38,26 +28,17 @@ def iteration_row(progress: Progress, stats: IterationStats, evaluation: Scores 
     if evaluation is not None:
         row.update(score_row("evaluation", evaluation))
     row.update(score_row("exploration", stats.exploration))
-    for prefix, record in (("critic", stats.critic), ("policy", stats.policy)):
-        for field in fields(record) if record is not None else ():
-            row[_column(prefix, field.name)] = float(getattr(record, field.name))
+    row.update(stats.numbers)
     row["failed_episodes"] = stats.exploration.failures + (evaluation.failures if evaluation is not None else 0)
     return row
 
 
-def _column(prefix: str, name: str) -> str:
-    """Column of a statistic: its short name where one exists, else prefixed."""
-    return _SHORT.get(name, f"{prefix}_{name}")
-
-
-def metric_columns(task_metrics: Sequence[str]) -> list[str]:
-    """All columns of `metrics.csv`, in order."""
+def metric_columns(task_metrics: Sequence[str], statistics: Sequence[str]) -> list[str]:
+    """All columns of `metrics.csv`, in order: counters, scores, the method's statistics."""
     columns = ["iteration", "episodes", "env_steps", "wall_time", "steps_per_second"]
     for prefix in ("evaluation", "exploration"):
         columns += [f"{prefix}_return", *(f"{prefix}_{name}" for name in task_metrics)]
-    for prefix, kind in (("critic", CriticStats), ("policy", PolicyStats)):
-        columns += [_column(prefix, field.name) for field in fields(kind)]
-    return [*columns, "failed_episodes"]
+    return [*columns, *statistics, "failed_episodes"]
 
 
 def score_row(prefix: str, scores: Scores) -> Row:

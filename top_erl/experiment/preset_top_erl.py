@@ -1,4 +1,4 @@
-"""Presets: the whole configuration for a method, a task and a scale.
+"""Presets of TOP-ERL.
 
 `laptop` is for two CPU cores and was found by experiment on the built-in task (`results/` holds the runs). `paper`
 carries the published numbers; where the paper's tables and the authors' configuration differ, the latter made the
@@ -8,14 +8,12 @@ published curves and is the default (`docs/deviations.md`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from top_erl.algorithms import CollectConfig, LearnConfig, SegmentsConfig, TopErlConfig, TrustRegionConfig
-from top_erl.errors import unknown_name
-from top_erl.experiment.config import EvaluationConfig, Method, RunConfig, Scale
-from top_erl.experiment.methods import METHODS
+from top_erl.experiment.config import EvaluationConfig
 from top_erl.models import CriticConfig, PolicyConfig
-from top_erl.tasks import TaskSpec, make_task
+from top_erl.tasks import PrimitiveSettings, TaskSpec
 
 _LAPTOP_STEPS = 800
 """Control steps to collect per iteration, if that is between 4 and 16 episodes."""
@@ -115,21 +113,12 @@ PAPER["top_erl/BoxPushingFixedStartDense"] = PAPER["top_erl/BoxPushingDense"]
 PAPER["top_erl/BoxPushingFixedStartSparse"] = PAPER["top_erl/BoxPushingSparse"]
 
 
-def preset(method: str, task_id: str, scale: str, seed: int = 0) -> RunConfig:
-    """The configuration that `top-erl train` starts from."""
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    if scale not in get_args(Scale):
-        raise unknown_name("scale", scale, get_args(Scale))
-    task = make_task(task_id)
-    try:
-        made = _laptop(task.spec, task_id, seed) if scale == "laptop" else _paper(task.spec, task_id, seed)
-    finally:
-        task.close()
-    return made
+def top_erl_preset(spec: TaskSpec, scale: str) -> tuple[TopErlConfig, PrimitiveSettings, int, EvaluationConfig]:
+    """Hyper-parameters, primitive, control steps and evaluation."""
+    return _laptop(spec) if scale == "laptop" else _paper(spec)
 
 
-def _laptop(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
+def _laptop(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, EvaluationConfig]:
     """Small batches, many steps, 25 to 50 tokens an episode, an anchor that follows faster."""
     algorithm = TopErlConfig(
         collect=CollectConfig(
@@ -154,18 +143,12 @@ def _laptop(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
             standardize=True,
         ),
     )
-    return RunConfig(
-        task=task_id,
-        scale="laptop",
-        seed=seed,
-        total_env_steps=_LAPTOP_ITERATIONS * algorithm.collect.episodes * spec.horizon,
-        algorithm=algorithm,
-        primitive=spec.primitive,
-        evaluation=EvaluationConfig(interval=20, episodes=100 if spec.horizon <= 50 else 20),
-    )
+    steps = _LAPTOP_ITERATIONS * algorithm.collect.episodes * spec.horizon
+    evaluation = EvaluationConfig(interval=20, episodes=100 if spec.horizon <= 50 else 20)
+    return algorithm, spec.primitive, steps, evaluation
 
 
-def _paper(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
+def _paper(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, EvaluationConfig]:
     """The authors' settings for the task's family; those of Meta-World, the broadest, for any other task."""
     numbers = next((numbers for prefix, numbers in PAPER.items() if spec.id.startswith(prefix)), PAPER["metaworld/"])
     algorithm = TopErlConfig(
@@ -198,15 +181,8 @@ def _paper(spec: TaskSpec, task_id: str, seed: int) -> RunConfig:
             policy_decay=numbers.decay,
         ),
     )
-    return RunConfig(
-        task=task_id,
-        scale="paper",
-        seed=seed,
-        total_env_steps=(numbers.iterations * numbers.episodes + numbers.batch) * spec.horizon,
-        algorithm=algorithm,
-        primitive=spec.primitive,
-        evaluation=EvaluationConfig(interval=100, episodes=152),
-    )
+    steps = (numbers.iterations * numbers.episodes + numbers.batch) * spec.horizon
+    return algorithm, spec.primitive, steps, EvaluationConfig(interval=100, episodes=152)
 
 
 def _stride_for_tokens(horizon: int, tokens: int) -> int:
@@ -216,6 +192,3 @@ def _stride_for_tokens(horizon: int, tokens: int) -> int:
         for stride in range(1, horizon + 1)
         if horizon % stride == 0 and (stride == 1 or horizon // stride >= tokens)
     )
-
-
-assert set(METHODS) == set(get_args(Method)), "every method needs a line"

@@ -74,6 +74,7 @@ def resume_training(
     fall_back: bool = False,
     total_env_steps: int | None = None,
     workers: int | None = None,
+    device: str | None = None,
     task: str | None = None,
 ) -> Training:
     """Rebuild a run from its folder, at its newest checkpoint; its numbers do not depend on the workers.
@@ -87,6 +88,8 @@ def resume_training(
             raise UserError("--workers must not be negative.")
         config = replace(config, hardware=replace(config.hardware, workers=workers))
         hardware = hardware and replace(hardware, workers=workers)
+    if device is not None:
+        config = replace(config, hardware=replace(config.hardware, device=device))
     training = Training(config, hardware)
     checkpoint = folder.load(training.belongs_to, fall_back=fall_back)
     if folder.hardware() is None:
@@ -107,7 +110,7 @@ def _open_sinks(training: Training, folder: RunFolder | None) -> list[Sink]:
     if folder is None:
         return []
     config = training.config
-    columns = metric_columns(training.spec.metrics)
+    columns = metric_columns(training.spec.metrics, training.learner.columns)
     return make_sinks(folder.path, config.log, config.to_dict(), columns, training.progress)
 
 
@@ -119,9 +122,7 @@ def _advance(training: Training, folder: RunFolder | None) -> Row:
         iteration = training.progress.iteration + 1
         if folder is None:
             raise RunDiverged(f"Training diverged in iteration {iteration}: {failure}.") from failure
-        learn = training.config.algorithm.learn
-        rate = learn.critic_rate if failure.kind == "critic" else learn.policy_rate
-        raise folder.save_failure(iteration, failure, rate) from failure
+        raise folder.save_failure(iteration, failure) from failure
 
 
 def _save_if_due(training: Training, folder: RunFolder | None, *, last: bool) -> None:

@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 
-from top_erl.algorithms import TopErlLearner
+from top_erl.algorithms import RunParts
 from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
-from top_erl.experiment.config import RunConfig, make_primitive
+from top_erl.experiment.config import EpisodicRun, RunConfig, make_primitive
 from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, prepare_process
+from top_erl.experiment.kinds import TopErlRun, kind_of, stored_episodes
 from top_erl.experiment.metrics import iteration_row
 from top_erl.experiment.metrics_file import Row
+from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeCollector, Scores, check_stride
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task
@@ -30,32 +32,42 @@ class Training:
         self.spec = self.task.spec
         self.hardware = hardware or choose_hardware(config, self.task)
         prepare_process(self.hardware.threads)
-        self.primitive = make_primitive(config.primitive, self.spec)
-        device = _device(config.hardware.device)
-        algorithm = config.algorithm
-        check_stride(self.spec, algorithm.collect.stride)
-        self.player = make_player(self.task, config.task, self.hardware.workers)  # last: it may start processes
-        self.collector = EpisodeCollector(
-            self.player,
-            self.spec,
-            self.primitive,
-            seed=config.seed,
-            stride=algorithm.collect.stride,
-            reward_scale=algorithm.collect.reward_scale,
-            keep_behaviour=algorithm.trust_region.anchor == "behaviour",
-        )
         self.total_iterations = config.total_iterations(self.spec.horizon)
-        self.learner = TopErlLearner(
-            algorithm,
-            self.primitive,
-            self.collector,
-            seed=config.seed,
-            total_iterations=self.total_iterations,
-            device=device,
-        )
-        if config.hardware.precision == "bf16":
-            self.learner.use_low_precision()
         self.progress = Progress()
+        device = _device(config.hardware.device)
+        if config.hardware.precision == "bf16" and not isinstance(config, TopErlRun):
+            raise UserError("Only top_erl has matrix products in bf16: use --precision float32.")
+        primitive = make_primitive(config.primitive, self.spec) if isinstance(config, EpisodicRun) else None
+        self.learner = kind_of(config.method).learner(
+            config,
+            RunParts(
+                task=self.task,
+                task_id=config.task,
+                spec=self.spec,
+                seed=config.seed,
+                total_iterations=self.total_iterations,
+                workers=self.hardware.workers,
+                device=device,
+                primitive=primitive,
+                collector=None if primitive is None else self._collector(primitive),
+            ),
+        )
+
+    def _collector(self, primitive: ProDmp) -> EpisodeCollector:
+        """Make what plays the policy's episodes."""
+        stored = stored_episodes(self.config)
+        check_stride(self.spec, stored.stride)
+        behaviour = isinstance(self.config, TopErlRun) and self.config.algorithm.trust_region.anchor == "behaviour"
+        return EpisodeCollector(
+            make_player(self.task, self.config.task, self.hardware.workers),
+            self.spec,
+            primitive,
+            seed=self.config.seed,
+            stride=stored.stride,
+            reward_scale=stored.reward_scale,
+            reward_shift=stored.reward_shift,
+            keep_behaviour=behaviour,
+        )
 
     @property
     def belongs_to(self) -> dict[str, Any]:
@@ -72,17 +84,15 @@ class Training:
         """Do one iteration, evaluate if it is due, and return its numbers."""
         began = time.perf_counter()
         iteration = self.progress.iteration + 1
-        episodes_before = self.collector.episodes_collected
+        steps_before = self.learner.env_steps
         self.learner.prefill()
         stats = self.learner.iterate(iteration)
-        episodes = self.collector.episodes_collected
-        seconds = time.perf_counter() - began
-        speed = (episodes - episodes_before) * self.spec.horizon / seconds
+        speed = (self.learner.env_steps - steps_before) / (time.perf_counter() - began)
         evaluation = self.evaluate() if self.evaluation_due(iteration) else None
         self.progress = Progress(
             iteration,
-            episodes,
-            episodes * self.spec.horizon,
+            self.learner.episodes_collected,
+            self.learner.env_steps,
             self.progress.wall_time + time.perf_counter() - began,
         )
         return iteration_row(self.progress, stats, evaluation, speed)
@@ -94,11 +104,11 @@ class Training:
     def evaluate(self, episodes: int | None = None, stream: str = "evaluation") -> Scores:
         """Play the deterministic policy on the seeds of a stream of their own."""
         count = episodes or self.config.evaluation.episodes
-        return self.collector.evaluate(self.learner.policy, episode_seeds(self.config.seed, stream, 0, count))
+        return self.learner.evaluate(episode_seeds(self.config.seed, stream, 0, count))
 
     def checkpoint(self, *, with_replay: bool = True) -> Checkpoint:
         """The state at the end of an iteration."""
-        replay = self.learner.replay.state_dict() if with_replay else {}
+        replay = self.learner.replay_state() if with_replay else {}
         return Checkpoint(self.progress, self.belongs_to, self.learner.state_dict(), replay)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -106,7 +116,7 @@ class Training:
         try:
             self.learner.load_state_dict(checkpoint.state)
             if checkpoint.replay:
-                self._restore_replay(checkpoint.replay)
+                self.learner.load_replay_state(checkpoint.replay)
         except UserError:
             raise
         except (RuntimeError, KeyError, ValueError) as error:
@@ -115,21 +125,12 @@ class Training:
                 f"saved with. {str(error).splitlines()[-1].strip()}"
             ) from None
         self.progress = checkpoint.progress
-        self.collector.episodes_collected = checkpoint.progress.episodes
-
-    def _restore_replay(self, state: dict[str, torch.Tensor]) -> None:
-        """Take over a saved replay if its episodes look like the ones this run stores."""
-        held = len(state["steps"])
-        same_stride = not held or state["steps"].shape[1] == self.collector.stored_horizon
-        same_anchor = not held or bool(state["gaussians"].numel()) == self.collector.keep_behaviour
-        if not (same_stride and same_anchor):
-            option = "trust_region.anchor" if same_stride else "collect.stride"
-            raise UserError(f"The saved replay was made with another {option}: use the config.yaml it was saved with.")
-        self.learner.replay.load_state_dict(state)
+        self.learner.episodes_collected = checkpoint.progress.episodes
+        self.learner.env_steps = checkpoint.progress.env_steps
 
     def close(self) -> None:
         """Release the task and the workers."""
-        self.player.close()
+        self.learner.close()
         self.task.close()
 
 

@@ -4,7 +4,7 @@ A block answers three questions at three prices: all tokens (`transform`, for a 
 sequence (`one_of`), and tokens that are sequences of their own (`alone`). The last two are for targets and have no
 gradient.
 
-Axes: `N` sequences, `M` tokens, `E` width.
+Axes: `N` sequences, `M` tokens, `R` tokens of all sequences, `E` width.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as fn
 
 from top_erl.models.attention import attention_of_one, fused_attention
-from top_erl.models.passes import EPSILON, BlockPass, BlockWeights
+from top_erl.models.passes import EPSILON, BlockPass, BlockWeights, Layout, rows_of
 from top_erl.models.products import FULL, Products
 
 
@@ -41,20 +41,25 @@ class Block(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Transform tokens, [N, M, E]; `transform` does the same for a stack of blocks."""
-        return transform(tokens, [self])
+        count, length, width = tokens.shape
+        return transform(tokens.reshape(-1, width), ((count, length),), [self]).view(tokens.shape)
 
     @torch.no_grad()
-    def one_of(self, tokens: Tensor, index: Tensor) -> Tensor:
-        """Transform one token of each sequence only, the `index`-th, [N, M, E] and [N] to [N, E].
+    def one_of(self, rows: Tensor, layout: Layout, index: Tensor) -> Tensor:
+        """Transform one token of each sequence only, the `index`-th, [R, E] and [N] to [N, E].
 
         Keys and values are needed of all tokens up to it, everything else of itself alone.
         """
-        count, length, width = tokens.shape
-        chosen = tokens[torch.arange(count, device=tokens.device), index]  # [N, E]
-        block = self._pass()
-        query = block.project(chosen, slice(width))
-        key, value = block.project(tokens.flatten(0, 1), slice(width, None)).view(count, length, -1).chunk(2, dim=-1)
-        return block.feed_forward(chosen, attention_of_one(query, key, value, index, self.heads))
+        width, block = rows.shape[1], self._pass()
+        chosen = rows[_firsts(layout, rows.device) + index]  # [N, E]
+        counts = [count for count, _ in layout]
+        queries = block.project(chosen, slice(width)).split(counts)
+        others = block.project(rows, slice(width, None)).split(rows_of(layout))  # keys and values
+        mixed = []
+        for query, other, place, shape in zip(queries, others, index.split(counts), layout, strict=True):
+            key, value = other.view(*shape, -1).chunk(2, dim=-1)  # [N, M, E] each
+            mixed.append(attention_of_one(query, key, value, place, self.heads))
+        return block.feed_forward(chosen, torch.cat(mixed))
 
     @torch.no_grad()
     def alone(self, tokens: Tensor) -> Tensor:
@@ -89,16 +94,17 @@ def _of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
     return layer.weight, layer.bias
 
 
-def transform(tokens: Tensor, blocks: Sequence[nn.Module]) -> Tensor:
-    """Transform tokens, [N, M, E], by a stack of blocks, one after the other."""
+def transform(rows: Tensor, layout: Layout, blocks: Sequence[nn.Module]) -> Tensor:
+    """Transform the tokens of sequences, [R, E], by a stack of blocks, one after the other."""
     stack = [cast(Block, block) for block in blocks]
     if any(block.dropout and block.training for block in stack):
+        parts = [part.view(*shape, -1) for part, shape in zip(rows.split(rows_of(layout)), layout, strict=True)]
         for block in stack:
-            tokens = block.with_dropout(tokens)
-        return tokens
+            parts = [block.with_dropout(part) for part in parts]
+        return torch.cat([part.flatten(0, 1) for part in parts])
     weights = [weight for block in stack for weight in block.weights()]
     settings = [(block.heads, block.products) for block in stack]
-    out: Tensor = _Stack.apply(tokens, settings, *weights)  # type: ignore[no-untyped-call]
+    out: Tensor = _Stack.apply(rows, layout, settings, *weights)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -106,23 +112,34 @@ class _Stack(torch.autograd.Function):
     """A stack of blocks as one node of the gradient's graph."""
 
     @staticmethod
-    def forward(ctx: Any, tokens: Tensor, settings: list[tuple[int, Products]], *weights: Tensor | None) -> Tensor:
-        """Transform tokens, [N, M, E]."""
+    def forward(
+        ctx: Any, rows: Tensor, layout: Layout, settings: list[tuple[int, Products]], *weights: Tensor | None
+    ) -> Tensor:
+        """Transform tokens, [R, E]."""
         size = len(BlockWeights._fields)
         ctx.passes = []
         for number, (heads, products) in enumerate(settings):
             own = BlockWeights(*weights[number * size : (number + 1) * size])  # type: ignore[arg-type]
             ctx.passes.append(BlockPass(own, heads, products))
-            tokens = ctx.passes[-1].forward(tokens)
-        return tokens
+            rows = ctx.passes[-1].forward(rows, layout)
+        return rows
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the tokens and, if they are needed, of all weights."""
-        want = any(ctx.needs_input_grad[2:])
+        want = any(ctx.needs_input_grad[3:])
         gradients: list[Tensor | None] = []
         for block in reversed(ctx.passes):
             grad, own = block.backward(grad, want)
             gradients = own + gradients
-        return grad, None, *(gradients or (None,) * (len(ctx.needs_input_grad) - 2))
+        return grad, None, None, *(gradients or (None,) * (len(ctx.needs_input_grad) - 3))
+
+
+def _firsts(layout: Layout, device: torch.device) -> Tensor:
+    """The row of each sequence's first token, [N]."""
+    parts, before = [], 0
+    for count, length in layout:
+        parts.append(before + length * torch.arange(count, device=device))
+        before += count * length
+    return torch.cat(parts)

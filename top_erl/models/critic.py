@@ -17,6 +17,7 @@ from torch.nn import functional as fn
 
 from top_erl.errors import UserError
 from top_erl.models.block import Block, transform
+from top_erl.models.passes import Layout, rows_of
 from top_erl.models.products import Products
 from top_erl.models.standardizer import Standardizer
 
@@ -70,32 +71,43 @@ class TransformerCritic(nn.Module):
         self.head = nn.Linear(config.width, 1, bias=False)
         self._initialise()
 
-    def forward(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
+    def forward(self, state: Tensor, actions: Tensor, starts: Tensor, tail: int | None = None) -> Tensor:
         """Value a state and every prefix of the actions after it.
 
         Args:
             state: first state of each segment, [B, K, S].
             actions: its actions, [B, K, L, A].
             starts: time index of the first state of each segment, [K].
+            tail: actions of the last segment that count; the outputs of the others are zero and cost nothing.
 
         Returns:
             `[V, Q_1, …, Q_L]`, [B, K, L + 1].
         """
-        tokens = self._tokens(state, actions, starts)
-        return self._value(transform(tokens, list(self.blocks))).unflatten(0, state.shape[:2])
+        rows, layout = self._tokens(state, actions, starts, tail)
+        values = self._value(transform(rows, layout, list(self.blocks)))
+        parts = [
+            fn.pad(part.view(len(state), -1, length), (0, actions.shape[-2] + 1 - length))  # [B, K or 1, L + 1]
+            for part, (_, length) in zip(values.split(rows_of(layout)), layout, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     @torch.no_grad()
-    def sequence_value(self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor) -> Tensor:
+    def sequence_value(
+        self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor, tail: int | None = None
+    ) -> Tensor:
         """Value the first `count` actions, [K], of each segment: output `count` of `forward`, without the others.
 
         Returns:
             `Q_count`, [B, K].
         """
-        tokens = self._tokens(state, actions, starts)
+        rows, layout = self._tokens(state, actions, starts, tail)
         *blocks, last = self.blocks
-        tokens = transform(tokens, blocks) if blocks else tokens
-        chosen = cast(Block, last).one_of(tokens, count.repeat(len(state)))
-        return self._value(chosen).unflatten(0, state.shape[:2])
+        rows = transform(rows, layout, blocks) if blocks else rows
+        episodes, full = len(state), layout[0][0] // len(state)  # segments of full length come first
+        index = [part.repeat(episodes) for part in (count[:full], count[full:]) if len(part)]
+        values = self._value(cast(Block, last).one_of(rows, layout, torch.cat(index)))  # [B·K]
+        parts = values.split([number for number, _ in layout])
+        return torch.cat([part.view(episodes, -1) for part in parts], dim=1)
 
     @torch.no_grad()
     def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
@@ -106,13 +118,25 @@ class TransformerCritic(nn.Module):
             tokens = cast(Block, block).alone(tokens)
         return self._value(tokens)
 
-    def _tokens(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
-        """Embed states, [B, K, S], and actions, [B, K, L, A], as sequences, [B·K, L + 1, E]."""
-        place = self._positions(starts, actions.shape[-2])  # [K, L, E]
+    def _tokens(self, state: Tensor, actions: Tensor, starts: Tensor, tail: int | None) -> tuple[Tensor, Layout]:
+        """Embed states, [B, K, S], and actions, [B, K, L, A], as the tokens of sequences, [R, E], and their layout.
+
+        The segments of full length come first, then the last ones if they are shorter.
+        """
+        length = actions.shape[-2]
+        place = self._positions(starts, length)  # [K, L, E]
         first = self.state_encoder(self.standardize_state(state)).unsqueeze(-2) + place[:, :1]  # [B, K, 1, E]
         rest = self.action_encoder(self.standardize_action(actions)) + place  # [B, K, L, E]
-        tokens = torch.cat((first, rest), dim=-2).flatten(0, 1)
-        return fn.dropout(tokens, self.config.dropout, self.training)
+        tokens = torch.cat((first, rest), dim=-2)  # [B, K, L + 1, E]
+        full, rows, layout = len(starts), [], []
+        if tail is not None and tail < length:
+            full -= 1
+        for part in (tokens[:, :full], tokens[:, full:, : (tail or length) + 1]):
+            if part.shape[1]:
+                layout.append((part.shape[0] * part.shape[1], part.shape[2]))
+                rows.append(part.reshape(-1, tokens.shape[-1]))
+        joined = rows[0] if len(rows) == 1 else torch.cat(rows)
+        return fn.dropout(joined, self.config.dropout, self.training), tuple(layout)
 
     def _value(self, tokens: Tensor) -> Tensor:
         """The head's answer to each token, [..., E] to [...]."""
@@ -154,14 +178,16 @@ class CriticEnsemble(nn.Module):
         """Number of members."""
         return len(self.members)
 
-    def forward(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
+    def forward(self, state: Tensor, actions: Tensor, starts: Tensor, tail: int | None = None) -> Tensor:
         """`TransformerCritic.forward` of every member, [C, B, K, L + 1]."""
-        return torch.stack([member(state, actions, starts) for member in self.members])
+        return torch.stack([member(state, actions, starts, tail) for member in self.members])
 
-    def sequence_value(self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor) -> Tensor:
+    def sequence_value(
+        self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor, tail: int | None = None
+    ) -> Tensor:
         """`TransformerCritic.sequence_value` of every member, [C, B, K]."""
         critics = [cast(TransformerCritic, member) for member in self.members]
-        return torch.stack([critic.sequence_value(state, actions, starts, count) for critic in critics])
+        return torch.stack([critic.sequence_value(state, actions, starts, count, tail) for critic in critics])
 
     def set_products(self, products: Products) -> None:
         """Choose the precision of matrix products in every member."""

@@ -7,6 +7,9 @@ Autograd would record a dozen nodes per block, with a view or a copy around most
 is one node (`top_erl.models.block.transform`), and a backward pass is little more than its matrix products. Their
 precision is an argument; everything else is done in the precision of the input.
 
+Sequences of several lengths lie one after the other in the rows of one matrix; only attention has to know where each
+begins (`Layout`).
+
 Axes: `N` sequences, `M` tokens, `R` tokens of all sequences, `E` width.
 """
 
@@ -23,6 +26,14 @@ from top_erl.models.products import Products
 
 EPSILON = 1e-5
 """Added to variances by LayerNorm."""
+
+Layout = tuple[tuple[int, int], ...]
+"""How sequences lie in the rows of a matrix: so many of such a length, (N, M), then so many of another."""
+
+
+def rows_of(layout: Layout) -> list[int]:
+    """Rows of each part of a layout."""
+    return [count * length for count, length in layout]
 
 
 class BlockWeights(NamedTuple):
@@ -51,14 +62,16 @@ class BlockPass:
         factors = (weights.heads_weight, weights.out_weight, weights.in_weight, weights.mlp_weight)
         self.heads_factor, self.out_factor, self.in_factor, self.mlp_factor = map(products.factor, factors)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Transform tokens, [N, M, E]."""
-        self._attention = make_attention(tokens, self.heads)
-        self._shape = tokens.shape
-        self._x = tokens.reshape(-1, tokens.shape[-1])  # [R, E]
-        heads = self.project(self._x, slice(None)).view(*tokens.shape[:2], -1)  # [N, M, 3E]
-        mixed = self._attention.forward(heads)
-        return self.feed_forward(self._x, mixed.reshape(self._x.shape)).view(tokens.shape)
+    def forward(self, rows: Tensor, layout: Layout) -> Tensor:
+        """Transform the tokens of sequences, [R, E]."""
+        self._x, self._layout = rows, layout
+        self._attention = [make_attention(length, self.heads, rows.device) for _, length in layout]
+        heads = self.project(rows, slice(None))  # [R, 3E]
+        mixed = [
+            attention.forward(part.view(*shape, -1)).flatten(0, 1)
+            for attention, part, shape in zip(self._attention, heads.split(rows_of(layout)), layout, strict=True)
+        ]
+        return self.feed_forward(rows, _joined(mixed))
 
     def project(self, x: Tensor, part: slice) -> Tensor:
         """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
@@ -79,9 +92,8 @@ class BlockPass:
         return products.add_product(self._y + weights.mlp_bias, self._hidden, self.mlp_factor.mT)
 
     def backward(self, grad: Tensor, want: bool) -> tuple[Tensor, list[Tensor | None]]:
-        """Gradients of the tokens, [N, M, E], and, if wanted, of all weights in their order."""
+        """Gradients of the tokens, [R, E], from that of z, and, if wanted, of all weights in their order."""
         weights, products = self.weights, self.products
-        grad = grad.reshape(self._x.shape)  # that of z, [R, E]
         z_factor = products.factor(grad)
         grad_before = products.product(z_factor, self.mlp_factor)
         torch.ops.aten.gelu_backward.grad_input(grad_before, self._before, grad_input=grad_before)
@@ -93,7 +105,10 @@ class BlockPass:
         grad_y += grad
         y_factor = products.factor(grad_y)
         grad_mixed = products.product(y_factor, self.out_factor)
-        grad_heads = self._attention.backward(grad_mixed.view(self._shape)).reshape(len(self._x), -1)
+        parts = zip(self._attention, grad_mixed.split(rows_of(self._layout)), self._layout, strict=True)
+        grad_heads = _joined(
+            [attention.backward(part.view(*shape, -1)).flatten(0, 1) for attention, part, shape in parts]
+        )
         heads_factor = products.factor(grad_heads)
         norm = (weights.first_scale, weights.first_shift)
         grad_x, *first = _normalise_backward(
@@ -101,13 +116,18 @@ class BlockPass:
         )
         grad_x += grad_y
         if not want:
-            return grad_x.view(self._shape), []
-        return grad_x.view(self._shape), [
+            return grad_x, []
+        return grad_x, [
             *(*first, products.product(heads_factor.mT, self._normed), grad_heads.sum(0)),
             *(products.product(y_factor.mT, self._mixed), grad_y.sum(0), *second),
             *(products.product(before_factor.mT, self._normed_y), grad_before.sum(0)),
             *(products.product(z_factor.mT, self._hidden), grad.sum(0)),
         ]
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """The rows of all parts, [R, ...]."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 _Statistics = tuple[Tensor, Tensor] | None

@@ -6,6 +6,7 @@ Axes: `B` states, `S` state entries, `P` primitive parameters.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,9 @@ from top_erl.errors import UserError
 from top_erl.models.mlp import Activation, mlp
 from top_erl.models.standardizer import Standardizer
 from top_erl.trust_region.gaussian import Gaussian
+
+_SMALLEST_STD = 1e-12
+"""What a factor that is set keeps above `min_std`, so that its raw entries stay finite."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,27 @@ class PolicyConfig:
 class GaussianPolicy(nn.Module):
     """Maps states to Gaussians over primitive parameters."""
 
-    def __init__(self, config: PolicyConfig, state_dim: int, num_params: int) -> None:
-        """Build the networks; randomness comes from torch's global generator."""
+    def __init__(
+        self, config: PolicyConfig, state_dim: int, num_params: int, inputs: Sequence[int] | None = None
+    ) -> None:
+        """Build the networks; randomness comes from torch's global generator.
+
+        Args:
+            config: Shape and start.
+            state_dim: S: entries of a state.
+            num_params: P: parameters of the primitive.
+            inputs: Entries of the state that the networks see; None: all.
+        """
         super().__init__()
         self.diagonal = config.covariance == "diagonal"
         self.contextual = config.contextual
         self.num_params = num_params
         self.min_std = config.min_std
-        self.standardize = Standardizer(state_dim)
-        sizes = (state_dim, *config.hidden)
+        self.register_buffer("_inputs", input_index(inputs, state_dim), persistent=False)
+        self._inputs: Tensor | None
+        num_inputs = state_dim if inputs is None else len(inputs)
+        self.standardize = Standardizer(num_inputs)
+        sizes = (num_inputs, *config.hidden)
         self.mean_net = mlp((*sizes, num_params), config.activation, output_gain=0.01)
 
         lower = 0 if self.diagonal else num_params * (num_params - 1) // 2
@@ -71,11 +87,28 @@ class GaussianPolicy(nn.Module):
 
     def forward(self, state: Tensor) -> Gaussian:
         """Predict the Gaussian for each state, [B, S]; a shared covariance comes without the batch axis."""
-        state = self.standardize(state)
+        state = self.standardize(self.seen(state))
         raw = self.raw_covariance
         if self.covariance_net is not None:
             raw = raw + self.covariance_net(state)  # [B, P + P(P−1)/2]
         return Gaussian(self.mean_net(state), self._factor(raw), diagonal=self.diagonal)
+
+    def seen(self, state: Tensor) -> Tensor:
+        """The entries of states, [..., S], that the networks see."""
+        return state if self._inputs is None else state.index_select(-1, self._inputs)
+
+    @torch.no_grad()
+    def set_factor(self, factor: Tensor) -> None:
+        """Make a factor, [P, P], or standard deviations, [P], the shared covariance: the inverse of `_factor`."""
+        if self.contextual:
+            raise UserError("A covariance that depends on the state cannot be set; use policy.contextual = false.")
+        factor = factor.double()
+        scale = factor if self.diagonal else factor.diagonal()  # [P]
+        above = (scale - self.min_std).clamp_min(_SMALLEST_STD)
+        raw = above + torch.log(-torch.expm1(-above))  # softplus⁻¹
+        if not self.diagonal:
+            raw = torch.cat((raw, factor.flatten()[self._lower_index]))
+        self.raw_covariance.copy_(raw)
 
     def _factor(self, raw: Tensor) -> Tensor:
         """Turn raw entries into standard deviations, [..., P], or a lower-triangular factor, [..., P, P]."""
@@ -86,3 +119,12 @@ class GaussianPolicy(nn.Module):
         flat = raw.new_zeros(*raw.shape[:-1], size * size)
         flat = flat.index_copy(-1, self._lower_index, raw[..., size:])
         return flat.unflatten(-1, (size, size)) + torch.diag_embed(std)
+
+
+def input_index(inputs: Sequence[int] | None, state_dim: int) -> Tensor | None:
+    """Indices of the state entries a network sees as a tensor; None for all."""
+    if inputs is None:
+        return None
+    if not inputs or min(inputs) < 0 or max(inputs) >= state_dim:
+        raise UserError(f"A network that sees the entries {tuple(inputs)} needs some, all from 0 to {state_dim - 1}.")
+    return torch.tensor(inputs, dtype=torch.long)

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class RunGroup:
     """Runs that differ in their seed only."""
 
     label: str
+    method: str
     runs: list[list[Row]]
 
 
@@ -53,11 +54,12 @@ def plot_runs(folders: Sequence[Path], output: Path) -> None:
     from matplotlib import pyplot as plt
 
     groups = group_runs(folders)
+    shared = _PANELS[:2] if len({group.method for group in groups}) > 1 else _PANELS  # losses of methods do not compare
     panels = [
-        panel for panel in _PANELS if any(panel[0] in row for group in groups for run in group.runs for row in run)
+        panel for panel in shared if any(panel[0] in row for group in groups for run in group.runs for row in run)
     ]
     if not panels:
-        wanted = " or ".join(name for name, _ in _PANELS)
+        wanted = " or ".join(name for name, _ in shared)
         raise UserError(f"There is nothing to draw: no run has measured {wanted} yet.")
     style = {
         "axes.spines.top": False,
@@ -99,8 +101,8 @@ def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
         label = f"{config['method']} · {str(config['task']).rpartition('/')[2]}"
         if key not in groups and label in [group.label for group in groups.values()]:
             label = f"{label} · {folder.name}"  # another setting of the same task
-        groups.setdefault(key, RunGroup(label, [])).runs.append(rows)
-    return [RunGroup(f"{group.label} ({_seeds(len(group.runs))})", group.runs) for group in groups.values()]
+        groups.setdefault(key, RunGroup(label, str(config["method"]), [])).runs.append(rows)
+    return [replace(group, label=f"{group.label} ({_seeds(len(group.runs))})") for group in groups.values()]
 
 
 def curve(run: Sequence[Row], column: str) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """Episodes: playing them, collecting them, replaying them."""
 
-from top_erl.rollout.collector import EpisodeCollector, Scores, check_stride
+from top_erl.rollout.collector import EpisodeCollector, Rollout, Scores, check_stride
 from top_erl.rollout.player import LocalPlayer, Player, TaskError, WorkerPool
 from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
 
@@ -10,6 +10,7 @@ __all__ = [
     "EpisodeReplay",
     "LocalPlayer",
     "Player",
+    "Rollout",
     "Scores",
     "TaskError",
     "WorkerPool",

@@ -16,7 +16,7 @@ from torch import Tensor
 from top_erl.errors import RunStopped, UserError
 from top_erl.models.policy import GaussianPolicy
 from top_erl.primitives import ProDmp
-from top_erl.rollout.player import Player, TaskError
+from top_erl.rollout.player import Picture, Player, TaskError
 from top_erl.rollout.replay import EpisodeBatch
 from top_erl.seeding import derive, episode_seeds
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, TaskSpec
@@ -43,13 +43,34 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Rollout:
+    """Exploratory episodes in full, for methods that learn from what they just collected; failed ones are left out."""
+
+    state: Array
+    """Raw observation before each step, and the time in seconds, [B, T, S + 1]."""
+    reference: Array
+    """Positions, then velocities, tracked during each step, [B, T, 2D]."""
+    position: Array
+    """Measured position at the start, [B, D]."""
+    velocity: Array
+    """Measured velocity at the start, [B, D]."""
+    reward: Array
+    """Unscaled reward of each step, [B, T]."""
+    params: Tensor
+    """Parameters of the primitive, [B, P]."""
+    behaviour: Gaussian
+    """What they were sampled from."""
+
+
+@dataclass(frozen=True)
 class _Pending:
     """Episodes that are being played."""
 
     seeds: list[int]
     starts: EpisodeStarts
     reference: Array  # [B, T, 2D]
-    behaviour: Gaussian | None
+    params: Tensor  # [B, P]
+    behaviour: Gaussian
 
 
 class EpisodeCollector:
@@ -64,12 +85,14 @@ class EpisodeCollector:
         seed: int,
         stride: int = 1,
         reward_scale: float = 1.0,
+        reward_shift: float = 0.0,
         keep_behaviour: bool = False,
     ) -> None:
         """Tie a player and a primitive together; `seed` names the run's random streams."""
         check_stride(spec, stride)
         self.player, self.spec, self.primitive = player, spec, primitive
-        self.seed, self.stride, self.reward_scale = seed, stride, reward_scale
+        self.seed, self.stride = seed, stride
+        self.reward_scale, self.reward_shift = reward_scale, reward_shift
         self.keep_behaviour = keep_behaviour
         self.episodes_collected = 0
         self._failed_in_a_row = 0
@@ -96,27 +119,43 @@ class EpisodeCollector:
                 ]
             )
         )  # [B, P]
-        reference, gaussian = self._references(policy, starts, noise)
+        reference, params, gaussian = self._references(policy, starts, noise)
         following = episode_seeds(self.seed, "training", first + count, next_count)
         self.player.play(reference, following)
-        self._pending = _Pending(seeds, starts, reference, gaussian if self.keep_behaviour else None)
+        self._pending = _Pending(seeds, starts, reference, params, gaussian)
 
     def finish(self) -> tuple[EpisodeBatch, Scores]:
-        """Wait for the episodes begun by `start`."""
+        """Wait for the episodes begun by `start`; they come in the form that the replay stores."""
+        rollout, scores = self.finish_rollout()
+        return self._stored(rollout), scores
+
+    def finish_rollout(self) -> tuple[Rollout, Scores]:
+        """Wait for the episodes begun by `start`; they come in full."""
         if self._pending is None:
             raise RuntimeError("finish() without start()")
         pending, self._pending = self._pending, None
         outcomes = self.player.outcomes()
         self.episodes_collected += len(pending.seeds)
         good = self._good(outcomes)
-        return self._stored(pending, outcomes, good), _scores(outcomes, good)
+        count, horizon = len(good), self.spec.horizon
+        time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
+        rollout = Rollout(
+            state=np.concatenate((outcomes.observation[good], time), axis=-1),
+            reference=pending.reference[good],
+            position=pending.starts.position[good],
+            velocity=pending.starts.velocity[good],
+            reward=outcomes.reward[good],
+            params=pending.params[good],
+            behaviour=pending.behaviour.rows(good),
+        )
+        return rollout, _scores(outcomes, good)
 
     def evaluate(self, policy: GaussianPolicy, seeds: Sequence[int]) -> Scores:
         """Play the policy's mean on the given seeds."""
         parts = []
         for first in range(0, len(seeds), _EVALUATION_CHUNK):
             chunk = list(seeds[first : first + _EVALUATION_CHUNK])
-            reference, _ = self._references(policy, self.player.begin(chunk), noise=None)
+            reference, _, _ = self._references(policy, self.player.begin(chunk), noise=None)
             self.player.play(reference)
             outcomes = self.player.outcomes()
             parts.append(_scores(outcomes, self._good(outcomes)))
@@ -128,16 +167,21 @@ class EpisodeCollector:
             sum(part.failures for part in parts),
         )
 
+    def film(self, policy: GaussianPolicy, seed: int, every: int) -> list[Picture]:
+        """Play the policy's mean; pictures after each `every`-th step and after the last."""
+        reference, _, _ = self._references(policy, self.player.begin([seed]), noise=None)
+        return self.player.frames(seed, reference[0], every)
+
     @torch.no_grad()
     def _references(
         self, policy: GaussianPolicy, starts: EpisodeStarts, noise: Tensor | None
-    ) -> tuple[Array, Gaussian]:
-        """Reference trajectories, [B, T, 2D], for the policy's mean or for samples, and the policy's Gaussian."""
-        device = policy.raw_covariance.device
+    ) -> tuple[Array, Tensor, Gaussian]:
+        """References, [B, T, 2D], of the policy's mean or of samples; their parameters, [B, P], and distribution."""
+        like = policy.raw_covariance  # tells device and precision
         count = len(starts.observation)
         first_state = np.concatenate((starts.observation, np.zeros((count, 1))), axis=1)  # time is 0
-        gaussian = policy(torch.as_tensor(first_state, dtype=torch.float32, device=device))
-        params = gaussian.mean if noise is None else gaussian.sample(noise.to(device))  # [B, P]
+        gaussian = policy(torch.as_tensor(first_state, dtype=like.dtype, device=like.device))
+        params = gaussian.mean if noise is None else gaussian.sample(noise.to(like))  # [B, P]
         reference = self.primitive.trajectory(
             params.double().cpu(),
             self._times,
@@ -148,7 +192,7 @@ class EpisodeCollector:
         desired = reference.stacked().numpy()  # [B, T, 2D]
         if not np.isfinite(desired).all():
             raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
-        return desired, gaussian
+        return desired, params, gaussian
 
     def _good(self, outcomes: EpisodeOutcomes) -> list[int]:
         """Episodes that were played to the end; says so of each that was not, and stops after too many in a row."""
@@ -167,22 +211,19 @@ class EpisodeCollector:
             _LOG.warning("%s. The episode is left out, and the run goes on.", failure.sentence)
         return good
 
-    def _stored(self, pending: _Pending, outcomes: EpisodeOutcomes, good: list[int]) -> EpisodeBatch:
-        """Down-sample the good episodes to tokens: every `stride`-th state and action, block sums of rewards."""
-        count, horizon, stride = len(good), self.spec.horizon, self.stride
-        time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
-        state = np.concatenate((outcomes.observation[good], time), axis=-1)  # [B, T, S]
-        reference = pending.reference[good]
-        measured = np.concatenate((pending.starts.position[good], pending.starts.velocity[good]), axis=-1)  # [B, 2D]
-        before = np.concatenate((measured[:, None], reference[:, :-1]), axis=1)  # desired before step i
-        blocks = outcomes.reward[good].reshape(count, horizon // stride, stride)
-        reward = blocks.sum(-1) * self.reward_scale  # [B, T / stride]
+    def _stored(self, rollout: Rollout) -> EpisodeBatch:
+        """Down-sample episodes to tokens: every `stride`-th state and action, block sums of rewards."""
+        stride = self.stride
+        measured = np.concatenate((rollout.position, rollout.velocity), axis=-1)  # [B, 2D]
+        before = np.concatenate((measured[:, None], rollout.reference[:, :-1]), axis=1)  # desired before step i
+        blocks = rollout.reward.reshape(len(rollout.reward), self.stored_horizon, stride)
+        reward = (blocks.sum(-1) + stride * self.reward_shift) * self.reward_scale  # [B, T / stride]
         return EpisodeBatch(
-            _float32(state[:, ::stride]),
+            _float32(rollout.state[:, ::stride]),
             _float32(before[:, ::stride]),
-            _float32(reference[:, ::stride]),
+            _float32(rollout.reference[:, ::stride]),
             _float32(reward),
-            None if pending.behaviour is None else pending.behaviour.rows(good),
+            rollout.behaviour if self.keep_behaviour else None,
         )
 
 

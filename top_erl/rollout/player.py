@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +17,16 @@ from multiprocessing.connection import Connection
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from top_erl.errors import RunStopped
+from top_erl.errors import RunStopped, UserError
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task
 from top_erl.tasks.contract import Array
 from top_erl.tasks.playing import joined, play_episodes
-from top_erl.tasks.registry import registered
+from top_erl.tasks.registry import make_task, registered
 from top_erl.tasks.worker import WorkerFailure, work
 
+Picture = NDArray[np.uint8]
 _Reply = TypeVar("_Reply", EpisodeStarts, EpisodeOutcomes)
 
 
@@ -42,6 +45,10 @@ class Player(ABC):
     def outcomes(self) -> EpisodeOutcomes:
         """Wait for the episodes being played and return what happened."""
 
+    @abstractmethod
+    def frames(self, seed: int, reference: Array, every: int) -> list[Picture]:
+        """Play one episode, reference [T, 2D]; pictures after each `every`-th step and after the last."""
+
     def close(self) -> None:
         """Release simulators and processes."""
         return
@@ -59,7 +66,12 @@ class LocalPlayer(Player):
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         """Start one episode per seed."""
         self._seeds = list(seeds)
-        return self.task.begin(seeds)
+        try:
+            return self.task.begin(seeds)
+        except UserError:
+            raise
+        except Exception as error:  # as a worker's comes back: a sentence first, and where it happened
+            raise TaskError(traceback.format_exc()) from error
 
     def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
         """Play now; announced seeds are of no use here."""
@@ -71,6 +83,10 @@ class LocalPlayer(Player):
             raise RuntimeError("outcomes() without play()")
         outcomes, self._outcomes = self._outcomes, None
         return outcomes
+
+    def frames(self, seed: int, reference: Array, every: int) -> list[Picture]:
+        """Film an episode with the task."""
+        return self.task.frames(seed, reference, every)
 
     def close(self) -> None:
         """Close the task."""
@@ -135,6 +151,14 @@ class WorkerPool(Player):
         if not busy:
             raise RuntimeError("outcomes() without play()")
         return joined(self._receive_all(busy, EpisodeOutcomes))
+
+    def frames(self, seed: int, reference: Array, every: int) -> list[Picture]:
+        """Film an episode in this process, with a task of its own: pictures are large to send."""
+        task = make_task(self._task_id)
+        try:
+            return task.frames(seed, reference, every)
+        finally:
+            task.close()
 
     def close(self) -> None:
         """End the workers."""

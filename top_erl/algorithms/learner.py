@@ -1,0 +1,76 @@
+"""What every method offers to a run: collect and learn an iteration, play the policy, save and restore itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from top_erl.rollout import Scores
+
+
+@dataclass(frozen=True)
+class IterationStats:
+    """One iteration."""
+
+    exploration: Scores
+    """How the collected episodes went."""
+    numbers: Mapping[str, float]
+    """Statistics of the updates under the names of `Learner.columns`; what was not computed is missing."""
+
+
+class Learner(ABC):
+    """A method at work on one task. Knows nothing of files, signals or the screen.
+
+    All randomness derives from the run's seed and the counters, so that a restored learner goes on bit for bit.
+    """
+
+    columns: ClassVar[tuple[str, ...]]
+    """Names of all statistics an iteration may report, in the order of `metrics.csv`."""
+    total_iterations: int
+    """Iterations of the whole run; schedules refer to it."""
+    episodes_collected: int
+    """Training episodes played so far."""
+    env_steps: int
+    """Control steps of the training episodes so far."""
+
+    def prefill(self) -> None:
+        """Collect what is wanted before the first iteration, if it is not there yet."""
+        return
+
+    @abstractmethod
+    def iterate(self, iteration: int) -> IterationStats:
+        """Collect and learn. Iterations count from 1."""
+
+    @abstractmethod
+    def evaluate(self, seeds: Sequence[int]) -> Scores:
+        """Play the policy without exploration, one episode per seed."""
+
+    @abstractmethod
+    def film(self, seed: int, every: int) -> list[NDArray[np.uint8]]:
+        """Play one episode without exploration; pictures, [H, W, 3], after each `every`-th step and the last."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that training has changed, but the replay and the counters, as plain tensors."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a saved state."""
+
+    def replay_state(self) -> dict[str, Tensor]:
+        """What is kept of past episodes, as plain tensors; methods without a replay have none."""
+        return {}
+
+    def load_replay_state(self, state: dict[str, Tensor]) -> None:
+        """Take over a saved replay."""
+        return
+
+    def close(self) -> None:
+        """Release simulators and processes."""
+        return

@@ -1,0 +1,153 @@
+"""Tasks one step at a time, for methods that choose an action per control step.
+
+A `GymnasiumTask` brings its own step environment; any other task needs one that is registered with Gymnasium under the
+task's id and puts the metrics into the last `info`. Actions are the environment's own (torques, or whatever it takes),
+rewards are those it pays.
+
+Axes: `S` observation entries, `A` action entries.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from top_erl.errors import RunStopped, UserError
+from top_erl.tasks.checks import checked_return, checked_seeds
+from top_erl.tasks.contract import Array, Task
+from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
+
+
+class Step(NamedTuple):
+    """What one step led to."""
+
+    observation: Array
+    """Raw observation after the step, [S]."""
+    reward: float
+    """What the environment paid."""
+    terminated: bool
+    """Whether the environment ended the episode."""
+    truncated: bool
+    """Whether the time limit did."""
+
+
+class StepEnvironment:
+    """One step environment of a task. Plays one episode after another, each to `spec.horizon` steps at most."""
+
+    def __init__(self, task: Task, *, filmed: bool = False) -> None:
+        """Build the environment; `filmed` for pictures."""
+        self.spec = task.spec
+        self._task = task
+        self._env = _make(task, filmed)
+        self.action_space = self._checked_action_space()
+        self._shape = (self.spec.observation_dim,)
+        self._seed = 0
+        self._info: dict[str, Any] = {}
+        self.observation: Array = np.zeros(self._shape)
+        """The newest raw observation, [S]."""
+        self.steps = 0
+        """Steps made in this episode."""
+        self.over = True
+        """Whether there is no episode to go on with."""
+
+    def reset(self, seed: int) -> Array:
+        """Start an episode; its first raw observation, [S]."""
+        (self._seed,) = checked_seeds(self.spec, [seed])
+        when = f"at the start of the episode with seed {seed}"
+        try:
+            observation, self._info = self._env.reset(seed=self._seed)
+        except Exception as error:
+            self._fail(error, when)
+        self.observation = checked_return(self.spec.id, "observation", observation, self._shape, when).copy()
+        self.steps, self.over = 0, False
+        return self.observation
+
+    def step(self, action: NDArray[Any]) -> Step:
+        """Make one step with an action, [A], within the bounds of `action_space`."""
+        if self.over:
+            raise UserError(f"{self.spec.id} has no episode to go on with: call reset(seed) before step(action).")
+        try:
+            observation, reward, terminated, truncated, self._info = self._env.step(action)
+        except Exception as error:
+            self._fail(error, self._now())
+        if not self._is_fine(observation, reward):
+            observation = checked_return(self.spec.id, "observation", observation, self._shape, self._now())
+            reward = float(checked_return(self.spec.id, "reward", reward, (), self._now()))
+        self.observation = np.array(observation, dtype=np.float64)  # a copy: it may be a view of the simulator's memory
+        self.steps += 1
+        ended = bool(terminated)
+        cut = not ended and (bool(truncated) or self.steps == self.spec.horizon)
+        self.over = ended or cut
+        return Step(self.observation, float(reward), ended, cut)
+
+    def metrics(self) -> dict[str, float]:
+        """Measure what `spec.metrics` names, after the episode's last step."""
+        spec, when = self.spec, f"at the end of the episode with seed {self._seed}"
+        if isinstance(self._task, GymnasiumTask):
+            values = self._task.metrics(self._env, self._info)
+        else:
+            values = {name: self._info[name] for name in spec.metrics if name in self._info}
+        if set(values) != set(spec.metrics):
+            raise UserError(f"{spec.id} measured {sorted(values)} {when}; its spec names {sorted(spec.metrics)}.")
+        return {
+            name: float(checked_return(spec.id, f"metric {name!r}", values[name], (), when)) for name in spec.metrics
+        }
+
+    def render(self) -> NDArray[np.uint8]:
+        """Draw the present instant, [H, W, 3]."""
+        if self._env.render_mode != "rgb_array":
+            raise UserError(f"{self.spec.id} cannot be filmed: its environment has no render_mode='rgb_array'.")
+        return np.asarray(self._env.render(), dtype=np.uint8)
+
+    def close(self) -> None:
+        """Release the simulator."""
+        self._env.close()
+
+    def _now(self) -> str:
+        return f"at step {self.steps} of the episode with seed {self._seed}"
+
+    def _is_fine(self, observation: object, reward: object) -> bool:
+        """Whether an answer is plainly right; the full check, which can say what is wrong, takes much longer."""
+        return (
+            isinstance(observation, np.ndarray)
+            and observation.shape == self._shape
+            and isinstance(reward, (float, np.floating))
+            and math.isfinite(float(observation.sum()) + float(reward))
+        )
+
+    def _fail(self, error: Exception, when: str) -> NoReturn:
+        """Say in one sentence why an episode could not go on."""
+        if isinstance(error, RunStopped):
+            raise RunStopped(f"{str(error).rstrip('.')} ({when}).") from error
+        if isinstance(error, UserError):
+            raise error
+        raise RunStopped(f"Task {self.spec.id} raised {type(error).__name__} {when}: {error}") from error
+
+    def _checked_action_space(self) -> gym.spaces.Box:
+        """The bounds of actions; step-based methods cannot do without."""
+        space = self._env.action_space
+        if not (isinstance(space, gym.spaces.Box) and space.is_bounded() and len(space.shape) == 1):
+            self._env.close()
+            raise UserError(
+                f"{self.spec.id} cannot be learned step by step: its environment's action space is {space}, and it "
+                "must be a one-dimensional Box with finite bounds."
+            )
+        return space
+
+
+def _make(task: Task, filmed: bool) -> Env:
+    """Make the step environment of a task."""
+    if isinstance(task, GymnasiumTask):
+        return task.make_env()
+    id = task.spec.id
+    if id not in gym.registry:
+        raise UserError(
+            f"{id} has no step environment: make it a GymnasiumTask, or register an environment with Gymnasium "
+            "under this id; methods over movement primitives need neither."
+        )
+    options: dict[str, Any] = {"render_mode": "rgb_array"} if filmed else {}
+    return gym.make(id, disable_env_checker=True, **options)
