@@ -293,15 +293,15 @@ def test_a_bandit_is_solved(covariance: str) -> None:
         trust_region={"mean_bound": 0.1, "covariance_bound": 0.05},
         learn={"critic_epochs": 10, "policy_epochs": 20, "critic_rate": 1e-2, "policy_rate": 1e-2},
     )
-    learner = _learner(config, task=Bandit(best), num_basis=1, total_iterations=70)
+    learner = _learner(config, task=Bandit(best), num_basis=1, total_iterations=50)
     first = learner.iterate(1)
-    for iteration in range(2, 71):
+    for iteration in range(2, 51):
         last = learner.iterate(iteration)
     assert first.exploration.returns.mean() < -5.0  # |best|² + 4 σ² = 7.4 expected
     assert last.exploration.returns.mean() > -0.1
     mean = learner.policy(torch.tensor([[1.0, 1.0, 0.0]])).mean[0].detach().numpy()
-    np.testing.assert_allclose(mean, best, rtol=0, atol=0.1)
-    assert float(learner.evaluate([1]).returns[0]) > -0.02
+    np.testing.assert_allclose(mean, best, rtol=0, atol=0.15)
+    assert float(learner.evaluate([1]).returns[0]) > -0.05
 
 
 @BOTH

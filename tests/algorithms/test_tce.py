@@ -95,11 +95,11 @@ def test_cuts_with_a_remainder(horizon: int, count: int) -> None:
 
 def test_offsets_are_uniform_and_repeatable() -> None:
     learner = _learner(_config(segments={"points": 3}))  # every 4 of 12 steps
-    offsets = [int(learner.draw_points(iteration)[0]) for iteration in range(1, 401)]
-    assert [int(learner.draw_points(iteration)[0]) for iteration in range(1, 401)] == offsets
+    offsets = [int(learner.draw_points(iteration)[0]) for iteration in range(1, 201)]
+    assert [int(learner.draw_points(iteration)[0]) for iteration in range(1, 21)] == offsets[:20]
     counts = np.bincount(offsets)
     assert len(counts) == 4
-    assert (np.abs(counts - 100) < 40).all()
+    assert (np.abs(counts - 50) < 25).all()  # four standard deviations
 
 
 @pytest.mark.parametrize("discount", [1.0, 0.9])
@@ -197,7 +197,7 @@ def test_pairs_against_recordings(recorded: Recording) -> None:
     joint = pairs.distribution(gaussian)
     _close(joint.mean_position, rec["pair_mean"])
     _close(joint.position_covariance[: len(rec["pair_cov"])], rec["pair_cov"])
-    _close(pairs.log_prob(gaussian), rec["pair_logp"], atol=1e-8)  # up to some hundreds
+    _close(pairs.log_prob(gaussian), rec["pair_logp"])
 
 
 def test_shared_covariance_is_computed_once(recorded: Recording) -> None:
@@ -205,7 +205,7 @@ def test_shared_covariance_is_computed_once(recorded: Recording) -> None:
     shared = Gaussian(rec["params"], rec["params_L"][0])
     spread = Gaussian(rec["params"], rec["params_L"][:1].expand(3, -1, -1))
     assert pairs.distribution(shared).position_covariance.dim() == 3
-    _close(pairs.log_prob(shared), pairs.log_prob(spread), atol=1e-9)
+    _close(pairs.log_prob(shared), pairs.log_prob(spread))
 
 
 def test_single_precision_loses_nothing_but_digits(recorded: Recording) -> None:
@@ -240,7 +240,7 @@ def test_pairs_against_loops(covariance: str, contextual: bool, relative_goal: b
         [float(naive.gaussian_log_prob(pairs.tracked[n, k], mean[n, k], spread[n, k])) for k in range(len(cut) - 1)]
         for n in range(3)
     ]
-    _close(pairs.log_prob(gaussian), expected, atol=1e-9)
+    _close(pairs.log_prob(gaussian), expected)
 
 
 def test_tracked_positions_are_those_of_the_reference() -> None:
@@ -327,12 +327,12 @@ def test_policy_step_against_loops() -> None:
     loss.backward()
     assert numbers["mean_projected"] == 1.0
     assert numbers["covariance_projected"] == 1.0
-    assert numbers["policy_loss"] == pytest.approx(loss.item(), rel=1e-9)
-    assert numbers["policy_objective"] == pytest.approx(objective.item(), rel=1e-9, abs=1e-10)
+    assert numbers["policy_loss"] == pytest.approx(loss.item(), rel=1e-10)
+    assert numbers["policy_objective"] == pytest.approx(objective.item(), rel=1e-10, abs=1e-11)
     expected = gradients_of(policy)
     for name, gradient in gradients_of(learner.policy).items():
         scale = float(expected[name].abs().max())
-        torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-9 * max(1.0, scale), msg=name)
+        torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-10 * max(1.0, scale), msg=name)
 
 
 def test_critic_step_against_loops() -> None:
@@ -357,10 +357,10 @@ def test_critic_step_against_loops() -> None:
     assert numbers["critic_loss"] == pytest.approx(loss.item(), rel=1e-10)
     assert numbers["critic_target"] == pytest.approx(target.mean(), rel=1e-10)
     share = 1.0 - np.var(target - values) / np.var(target)
-    assert numbers["explained_variance"] == pytest.approx(share, rel=1e-9)
+    assert numbers["explained_variance"] == pytest.approx(share, rel=1e-10)
     expected = gradients_of(critic)
     for name, gradient in gradients_of(learner.critic).items():
-        torch.testing.assert_close(gradient, expected[name], rtol=1e-9, atol=1e-10, msg=name)
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-10, atol=1e-10, msg=name)
 
 
 def _naive_statistics(batches: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -137,6 +137,7 @@ def test_laptop_invariants(task: str) -> None:
     assert 4 <= collect.episodes <= 16
     assert collect.prefill >= config.algorithm.learn.batch_size
     assert config.algorithm.learn.standardize
-    assert config.total_env_steps == 1000 * collect.episodes * spec.horizon
-    assert config.total_iterations(spec.horizon) < 1000  # the prefill counts as well
-    assert not collect.overlap
+    iterations = 2000 if task.startswith("metaworld/") else 1000
+    assert config.total_env_steps == iterations * collect.episodes * spec.horizon
+    assert config.total_iterations(spec.horizon) < iterations  # the prefill counts as well
+    assert collect.overlap == task.startswith("metaworld/")  # the others' simulators are fast

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,3 +149,9 @@ def test_laptop_invariants(method: str, task: str) -> None:
 def test_short_episodes_have_fewer_instants() -> None:
     spec = make_task(REACHER).spec
     assert tce_preset(spec, "laptop")[0].segments.points == 25
+    assert tce_preset(replace(spec, horizon=10), "laptop")[0].segments.points == 10
+
+
+def test_evaluations_are_as_often_as_in_the_preset_of_top_erl() -> None:
+    """Every 320 episodes of the reacher, every 80 of Meta-World."""
+    assert [_made("tce", task, "laptop").evaluation.interval for task in (REACHER, "metaworld/reach-v3")] == [10, 5]

@@ -28,9 +28,7 @@ def test_sequences_of_several_lengths_do_not_see_each_other(dropout: float) -> N
     blocks = [Block(8, 2, dropout=dropout).double().eval() for _ in range(2)]
     layout = ((3, 5), (2, 3), (4, 1))
     rows = torch.randn(25, 8, dtype=torch.float64)
-    expected = [
-        transform(part, (shape,), blocks) for part, shape in zip(rows.split([15, 6, 4]), layout, strict=True)
-    ]
+    expected = [transform(part, (shape,), blocks) for part, shape in zip(rows.split([15, 6, 4]), layout, strict=True)]
     torch.testing.assert_close(transform(rows, layout, blocks), torch.cat(expected))
     index = torch.tensor([4, 0, 2, 1, 2, 0, 0, 0, 0])
     chosen = blocks[0].one_of(rows, layout, index)

@@ -297,7 +297,7 @@ def _paper_run(numbers: PaperNumbers, spec: TaskSpec) -> tuple[int, EvaluationCo
 def _bbrl_laptop(spec: TaskSpec, covariance: Covariance) -> BbrlPreset:
     """Few episodes an iteration, wide bounds, standardised contexts, scaled returns."""
     algorithm = BbrlConfig(
-        collect=OnPolicyCollectConfig(episodes=32, reward_scale=_LAPTOP_RETURN / spec.return_size),
+        collect=_laptop_collect(spec),
         policy=PolicyConfig(hidden=(64, 64), covariance=covariance),
         critic=ValueConfig(hidden=(64, 64)),
         trust_region=OnPolicyTrustRegionConfig(
@@ -311,15 +311,15 @@ def _bbrl_laptop(spec: TaskSpec, covariance: Covariance) -> BbrlPreset:
 
 
 def _tce_laptop(spec: TaskSpec) -> TcePreset:
-    """As BBRL's, with learning rates that fall over the run."""
+    """As BBRL's, with narrower bounds and learning rates that fall over the run."""
     algorithm = TceConfig(
-        collect=OnPolicyCollectConfig(episodes=32, reward_scale=_LAPTOP_RETURN / spec.return_size),
+        collect=_laptop_collect(spec),
         policy=PolicyConfig(hidden=(64, 64)),
         critic=ValueConfig(hidden=(64, 64)),
-        trust_region=OnPolicyTrustRegionConfig(mean_bound=0.1, covariance_bound=0.01),
+        trust_region=OnPolicyTrustRegionConfig(mean_bound=0.05, covariance_bound=0.005),
         learn=TceLearnConfig(
             critic_epochs=30,
-            policy_epochs=30,
+            policy_epochs=20,
             critic_rate=1e-3,
             policy_rate=1e-3,
             final_rate=0.1,
@@ -330,8 +330,14 @@ def _tce_laptop(spec: TaskSpec) -> TcePreset:
     return algorithm, spec.primitive, *_laptop_run(spec, algorithm.collect.episodes)
 
 
+def _laptop_collect(spec: TaskSpec) -> OnPolicyCollectConfig:
+    episodes = 32 if spec.horizon <= 50 else 16
+    return OnPolicyCollectConfig(episodes=episodes, reward_scale=_LAPTOP_RETURN / spec.return_size)
+
+
 def _laptop_run(spec: TaskSpec, episodes: int) -> tuple[int, EvaluationConfig]:
-    """Control steps and evaluation: as often, by episodes, as TOP-ERL's preset."""
+    """Control steps and evaluation: as many, and as often, as in TOP-ERL's preset."""
     total_episodes = max(4000, min(16_000, _LAPTOP_STEPS // spec.horizon))
-    evaluation = EvaluationConfig(interval=10, episodes=100 if spec.horizon <= 50 else 20)
+    interval = total_episodes // 50 // episodes
+    evaluation = EvaluationConfig(interval=interval, episodes=100 if spec.horizon <= 50 else 20)
     return total_episodes // episodes * episodes * spec.horizon, evaluation

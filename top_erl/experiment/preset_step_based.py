@@ -154,7 +154,13 @@ def _laptop_ppo(spec: TaskSpec) -> PpoPreset:
     config = PpoConfig(
         collect=collect,
         networks=PpoNetworksConfig(policy_hidden=(64, 64), critic_hidden=(64, 64), initial_std=0.5),
-        learn=PpoLearnConfig(batch_size=collect.steps_per_environment),  # as many minibatches as environments
+        learn=PpoLearnConfig(
+            batch_size=collect.steps_per_environment,  # as many minibatches as environments
+            policy_rate=5e-4,
+            critic_rate=1e-3,
+            critic_clip=0.0,
+            discount=1.0 if spec.horizon <= 250 else 0.99,  # as in the tables
+        ),
     )
     return config, None, *_laptop_run(spec)
 
@@ -167,12 +173,18 @@ def _laptop_sde(spec: TaskSpec) -> PpoPreset:
 
 
 def _laptop_sac(spec: TaskSpec, networks: SacNetworksConfig) -> SacPreset:
-    """A gradient step per 8 control steps, which leaves a run of 800 000 steps at some minutes."""
+    """A gradient step per 8 control steps, several at a time, which is quicker than one by one."""
+    collect = _laptop_collect(spec, environments=8)
+    several = max(count for count in range(1, 9) if collect.steps_per_environment % count == 0)
     config = SacConfig(
-        collect=_laptop_collect(spec, environments=8),
+        collect=collect,
         networks=replace(networks, policy_hidden=(128, 128), critic_hidden=(128, 128)),
         learn=SacLearnConfig(
-            update_every=8, gradient_steps=1, learning_starts=4000, batch_size=256, buffer_size=300_000
+            update_every=8 * several,
+            gradient_steps=several,
+            learning_starts=4000,
+            batch_size=256,
+            buffer_size=300_000,
         ),
     )
     return config, None, *_laptop_run(spec)

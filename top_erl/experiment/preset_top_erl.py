@@ -20,6 +20,9 @@ _LAPTOP_STEPS = 800
 _LAPTOP_RETURN = 10.0
 """What returns are scaled to: a value head that starts near zero wastes thousands of steps on large ones."""
 _LAPTOP_ITERATIONS = 1000
+_METAWORLD_ITERATIONS = 2000
+_METAWORLD_REWARD = 10.0
+"""What Meta-World pays per step when a task is solved."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,27 @@ def _laptop(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, Evalu
             standardize=True,
         ),
     )
-    steps = _LAPTOP_ITERATIONS * algorithm.collect.episodes * spec.horizon
+    if spec.id.startswith("metaworld/"):
+        algorithm = _laptop_metaworld(algorithm)
+    iterations = _METAWORLD_ITERATIONS if spec.id.startswith("metaworld/") else _LAPTOP_ITERATIONS
+    steps = iterations * algorithm.collect.episodes * spec.horizon
     evaluation = EvaluationConfig(interval=20, episodes=100 if spec.horizon <= 50 else 20)
     return algorithm, spec.primitive, steps, evaluation
+
+
+def _laptop_metaworld(general: TopErlConfig) -> TopErlConfig:
+    """Less noise, smaller steps of the policy, and values near zero where a task is solved.
+
+    A hand that overshoots is stopped by its box, one that falls short is not. With much noise it is therefore better to
+    aim far beyond the goal, and once all samples end at the box there is no slope that leads back.
+    """
+    return replace(
+        general,
+        collect=replace(general.collect, reward_shift=-_METAWORLD_REWARD, overlap=True),
+        policy=replace(general.policy, initial_std=0.3),
+        trust_region=replace(general.trust_region, mean_bound=0.05, covariance_bound=0.02),
+        learn=replace(general.learn, policy_condition="segment", policy_start=10),
+    )
 
 
 def _paper(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, EvaluationConfig]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -124,7 +125,7 @@ def _query_parts(tokens: int) -> list[tuple[int, int]]:
     """Cut so many queries into parts of about equal size, first and end of each."""
     count = max(1, round(tokens / _QUERIES))
     edges = [number * tokens // count for number in range(count + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def make_attention(length: int, heads: int, device: torch.device) -> CausalAttention:

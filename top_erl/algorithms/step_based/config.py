@@ -247,6 +247,8 @@ class SacLearnConfig:
 class SacConfig(StepConfig):
     """All hyper-parameters of SAC; with `networks.noise` pink, of PINK."""
 
+    normalize: NormalizeConfig = field(default_factory=lambda: NormalizeConfig(observations=False, rewards=False))
+    """What is normalised; the replay holds what is not."""
     networks: SacNetworksConfig = field(default_factory=SacNetworksConfig)
     """Networks and exploration."""
     learn: SacLearnConfig = field(default_factory=SacLearnConfig)

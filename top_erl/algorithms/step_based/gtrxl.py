@@ -142,7 +142,10 @@ class GtrxlLearner(StepLearner):
 
     def __init__(self, config: GtrxlConfig, parts: RunParts) -> None:
         """Build environments, network and optimiser."""
-        normalize = NormalizeConfig(observations=config.learn.normalize_observations, rewards=False)
+        learn = config.learn
+        normalize = NormalizeConfig(
+            learn.normalize_observations, learn.normalize_rewards, reward_clip=learn.reward_clip
+        )
         super().__init__(config, parts, normalize)
 
     def make_model(self, environments: VecEnv) -> GtrxlPpo:
@@ -173,6 +176,10 @@ class GtrxlLearner(StepLearner):
     def optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """The one optimiser."""
         return {"optimizer": self.model.policy.optimizer}
+
+    def discount(self) -> float:
+        """The discount of the advantages."""
+        return self.config.learn.discount
 
     def failed_batch(self) -> dict[str, Tensor]:
         """The steps of the iteration, [steps, environments, ...]."""

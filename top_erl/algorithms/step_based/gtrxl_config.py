@@ -17,8 +17,10 @@ class GtrxlLearnConfig:
     """Standard deviation of the actions at the start; it is trained, and the same in every state."""
     normalize_observations: bool = False
     """Subtract the running mean from observations and divide them by their running spread."""
+    normalize_rewards: bool = False
+    """Divide rewards by the running spread of discounted returns."""
     reward_clip: float = 10.0
-    """Bound on rewards after `collect.reward_scale`."""
+    """Bound on rewards, scaled and normalised."""
     epochs: int = 5
     """Passes over the steps of an iteration."""
     batch_size: int = 1024

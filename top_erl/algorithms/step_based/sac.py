@@ -44,7 +44,7 @@ class SacLearner(StepLearner):
 
     def __init__(self, config: SacConfig, parts: RunParts) -> None:
         """Build environments, networks, optimisers and replay."""
-        super().__init__(config, parts)
+        super().__init__(config, parts, config.normalize)
         if config.networks.noise == "pink":
             self._explore_with_pink_noise()
 
@@ -99,6 +99,10 @@ class SacLearner(StepLearner):
     def failed_batch(self) -> dict[str, Tensor]:
         """What was drawn from the replay last."""
         return self.model.replay_buffer.last_batch
+
+    def discount(self) -> float:
+        """The discount of the critics."""
+        return self.config.learn.discount
 
     def rates(self) -> dict[str, float]:
         """Learning rates by network."""
