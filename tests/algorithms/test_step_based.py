@@ -24,7 +24,7 @@ from tests.algorithms.step_tasks import (
     with_collect,
 )
 from top_erl.algorithms.stats import Diverged
-from top_erl.algorithms.step_based import require_sb3
+from top_erl.algorithms.step_based import NormalizeConfig, require_sb3
 from top_erl.algorithms.step_based.learner import StepLearner
 from top_erl.errors import RunStopped, UserError
 from top_erl.seeding import episode_seeds
@@ -55,17 +55,18 @@ def _copy(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 # ---------------------------------------------------------------------- iterations
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "sac with statistics"])
 def test_exact_resume(method: str) -> None:
     """Four iterations in a row, and two, saved, restored into a new learner, two more: bit for bit the same."""
-    whole, first = make_learner(CONFIGS[method]), make_learner(CONFIGS[method])
+    config = CONFIGS.get(method, replace(sac_config(), normalize=NormalizeConfig()))
+    whole, first = make_learner(config), make_learner(config)
     rows = [whole.iterate(iteration) for iteration in (1, 2, 3, 4)]
     for iteration in (1, 2):
         first.iterate(iteration)
         first.evaluate([1, 2, 3])  # leaves no trace
         np.random.uniform(), random.random(), torch.rand(1)  # nor does the rest of the program
     state, replay = _copy(first.state_dict()), _copy(first.replay_state())
-    second = make_learner(CONFIGS[method])
+    second = make_learner(config)
     second.load_state_dict(state)
     second.load_replay_state(replay)
     second.episodes_collected, second.env_steps = first.episodes_collected, first.env_steps

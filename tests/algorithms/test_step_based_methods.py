@@ -147,6 +147,16 @@ def test_sac_rates_and_targets() -> None:
     assert learned.iterate(1).numbers["entropy_coefficient"] == pytest.approx(0.5, rel=0.02)
 
 
+def test_replay_holds_what_is_not_normalised() -> None:
+    """Statistics go on changing, so batches are normalised when they are drawn."""
+    learner = make_learner(replace(sac_config(learning_starts=0), normalize=NormalizeConfig(rewards=False)))
+    learner.iterate(1)
+    stored, drawn = learner.replay_state()["observations"], learner.failed_batch()["observations"]
+    assert torch.equal(stored[:, 0, 2], torch.arange(16) % HORIZON / HORIZON)
+    assert drawn[:, 2].min() < -1.0  # times are 0 or more
+    assert learner.failed_batch()["rewards"].min() >= learner.replay_state()["rewards"].min()
+
+
 def _noise_of_actions(config: SacConfig, episodes: int, horizon: int) -> NDArray[np.float64]:
     """The noise that actions were made with, [episodes, environments, horizon, A], in the order of play."""
     task = PointTask()

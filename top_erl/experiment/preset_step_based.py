@@ -178,10 +178,13 @@ def _laptop_sac(spec: TaskSpec, networks: SacNetworksConfig) -> SacPreset:
     several = max(count for count in range(1, 9) if collect.steps_per_environment % count == 0)
     config = SacConfig(
         collect=collect,
+        normalize=NormalizeConfig(observations=True, rewards=False),  # more than anything else, this helps the reacher
         networks=replace(networks, policy_hidden=(128, 128), critic_hidden=(128, 128)),
         learn=SacLearnConfig(
             update_every=8 * several,
             gradient_steps=several,
+            policy_rate=1e-3,
+            critic_rate=1e-3,
             learning_starts=4000,
             batch_size=256,
             buffer_size=300_000,

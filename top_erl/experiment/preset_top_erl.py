@@ -148,6 +148,8 @@ def _laptop(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, Evalu
     )
     if spec.id.startswith("metaworld/"):
         algorithm = _laptop_metaworld(algorithm)
+    elif spec.id.startswith("top_erl/HopperJump"):
+        algorithm = replace(algorithm, learn=replace(algorithm.learn, policy_condition="segment"))
     iterations = _METAWORLD_ITERATIONS if spec.id.startswith("metaworld/") else _LAPTOP_ITERATIONS
     steps = iterations * algorithm.collect.episodes * spec.horizon
     evaluation = EvaluationConfig(interval=20, episodes=100 if spec.horizon <= 50 else 20)

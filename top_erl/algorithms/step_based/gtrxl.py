@@ -142,15 +142,13 @@ class GtrxlLearner(StepLearner):
 
     def __init__(self, config: GtrxlConfig, parts: RunParts) -> None:
         """Build environments, network and optimiser."""
-        learn = config.learn
-        normalize = NormalizeConfig(
-            learn.normalize_observations, learn.normalize_rewards, reward_clip=learn.reward_clip
-        )
+        normalize = NormalizeConfig(observations=config.learn.normalize_observations, rewards=False)
         super().__init__(config, parts, normalize)
 
     def make_model(self, environments: VecEnv) -> GtrxlPpo:
         """Build the model; policy and critic share the transformer, so there is one learning rate."""
         config, learn = self.config, self.config.learn
+        clip_error = learn.critic_clip_of == "error" and learn.critic_clip > 0.0
         return GtrxlPpo(
             environments,
             config.network,
@@ -162,11 +160,12 @@ class GtrxlLearner(StepLearner):
             gamma=learn.discount,
             gae_lambda=learn.gae_lambda,
             clip_range=learn.clip,
-            clip_range_vf=learn.critic_clip or None,
+            clip_range_vf=None if clip_error else learn.critic_clip or None,
             ent_coef=learn.entropy_weight,
             vf_coef=learn.critic_weight,
             max_grad_norm=learn.max_gradient,
             policy_kwargs={
+                "error_clip": learn.critic_clip if clip_error else math.inf,
                 "log_std_init": math.log(learn.initial_std),
                 "optimizer_kwargs": {"eps": ADAM_EPSILON, "fused": True},
             },
@@ -176,10 +175,6 @@ class GtrxlLearner(StepLearner):
     def optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """The one optimiser."""
         return {"optimizer": self.model.policy.optimizer}
-
-    def discount(self) -> float:
-        """The discount of the advantages."""
-        return self.config.learn.discount
 
     def failed_batch(self) -> dict[str, Tensor]:
         """The steps of the iteration, [steps, environments, ...]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from top_erl.algorithms.step_based.config import StepConfig
 from top_erl.errors import UserError
@@ -17,10 +18,8 @@ class GtrxlLearnConfig:
     """Standard deviation of the actions at the start; it is trained, and the same in every state."""
     normalize_observations: bool = False
     """Subtract the running mean from observations and divide them by their running spread."""
-    normalize_rewards: bool = False
-    """Divide rewards by the running spread of discounted returns."""
     reward_clip: float = 10.0
-    """Bound on rewards, scaled and normalised."""
+    """Bound on rewards after `collect.reward_scale`."""
     epochs: int = 5
     """Passes over the steps of an iteration."""
     batch_size: int = 1024
@@ -34,7 +33,10 @@ class GtrxlLearnConfig:
     clip: float = 0.1
     """How far the importance ratio may leave 1."""
     critic_clip: float = 10.0
-    """How far values may leave those of the collecting critic; 0: as far as they like."""
+    """Bound on what the critic learns from a step, see `critic_clip_of`; 0: none."""
+    critic_clip_of: Literal["change", "error"] = "change"
+    """A bound on how far values leave those of the collecting critic (Stable-Baselines3), or on the squared error:
+    steps with a larger one teach the critic nothing (RLlib)."""
     entropy_weight: float = 0.0
     """Weight of the policy's entropy in the loss."""
     critic_weight: float = 0.5

@@ -11,6 +11,7 @@ Axes: `N` sequences or environments, `L` steps of a segment, `V` real steps in `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import Any, NamedTuple, cast
 
@@ -43,6 +44,8 @@ class Sequences(NamedTuple):
     """What the blocks were fed before each sequence, [N, K, M, E]."""
     visible: Tensor
     """How many of the remembered steps there were, [N]."""
+    returns: Tensor
+    """What the critic should have said at the real steps, [V]."""
 
 
 class GtrxlPolicy(ActorCriticPolicy):  # type: ignore[misc]  # the package may be missing, and is Any then
@@ -54,10 +57,20 @@ class GtrxlPolicy(ActorCriticPolicy):  # type: ignore[misc]  # the package may b
         action_space: spaces.Space[Any],
         lr_schedule: Schedule,
         network: GatedTransformerConfig,
+        error_clip: float = math.inf,
         **options: Any,
     ) -> None:
-        """Build network, heads and optimiser; `options` are those of SB3's policy."""
-        self.network = network
+        """Build network, heads and optimiser; `options` are those of SB3's policy.
+
+        Args:
+            observation_space: What is observed.
+            action_space: What can be done.
+            lr_schedule: Learning rate by the share of the training that remains.
+            network: Shape of the transformer.
+            error_clip: A value whose squared error is larger passes no gradient.
+            options: Those of SB3's policy.
+        """
+        self.network, self.error_clip = network, error_clip
         super().__init__(observation_space, action_space, lr_schedule, net_arch=[], ortho_init=False, **options)
 
     def _build_mlp_extractor(self) -> None:
@@ -90,7 +103,19 @@ class GtrxlPolicy(ActorCriticPolicy):  # type: ignore[misc]  # the package may b
         features = self._features(obs.observations.flatten(0, 1)).unflatten(0, obs.valid.shape)  # [N, L, F]
         output = self.transformer(features, obs.memory, obs.visible)[0][obs.valid]  # [V, E]
         distribution = self._get_action_dist_from_latent(output)
-        return self.value_net(output), distribution.log_prob(actions), distribution.entropy()
+        return (
+            self._teachable(self.value_net(output), obs.returns),
+            distribution.log_prob(actions),
+            distribution.entropy(),
+        )
+
+    def _teachable(self, values: Tensor, returns: Tensor) -> Tensor:
+        """Values, [V, 1], that pass a gradient only if their squared error is within the clip.
+
+        SB3's squared error of them has the gradient of RLlib's, min(error², clip).
+        """
+        too_far = (values.detach() - returns.unsqueeze(-1)).square() > self.error_clip
+        return torch.where(too_far, values.detach(), values)
 
     def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Actions, values and log-probabilities at the first step of episodes; `act` knows later ones."""
@@ -196,13 +221,15 @@ class SequenceBuffer(RolloutBuffer):  # type: ignore[misc]  # the package may be
         valid = ahead < length[:, None]  # [N, L]
         step = np.minimum(first[:, None] + ahead, self.buffer_size - 1)
         remembered = first[:, None] + np.arange(self.network.memory_length)  # rows of `fed`, [N, M]
+        at = (step[valid], np.broadcast_to(env[:, None], valid.shape)[valid])  # [V] each
+        returns = self.to_torch(self.returns[at])
         sequences = Sequences(
             observations=self.to_torch(self.observations[step, env[:, None]]),
             valid=self.to_torch(valid),
             memory=self.fed[remembered, env[:, None]].transpose(1, 2),
             visible=self.visible[first, env],
+            returns=returns,
         )
-        at = (step[valid], np.broadcast_to(env[:, None], valid.shape)[valid])  # [V] each
         actions = self.actions[at].astype(np.float32, copy=False)
-        rest = (actions, self.values[at], self.log_probs[at], self.advantages[at], self.returns[at])
-        return RolloutBufferSamples(sequences, *map(self.to_torch, rest))
+        rest = map(self.to_torch, (actions, self.values[at], self.log_probs[at], self.advantages[at]))
+        return RolloutBufferSamples(sequences, *rest, returns)
