@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -243,6 +244,28 @@ def test_rewards_are_clipped() -> None:
     rewards = model.rollout_buffer.rewards
     assert rewards.max() == pytest.approx(4.0)
     assert {1.0, 2.0, 3.0, 4.0} == set(np.round(rewards, 6).flatten().tolist())
+
+
+def test_clipped_errors_have_the_gradient_of_the_clipped_loss() -> None:
+    """Of min((V - R)², clip), with a clip that half of the steps exceed."""
+    model = _model()
+    model.learn(37 * 3)
+    policy = model.policy
+    (batch,) = model.rollout_buffer.get()
+
+    def gradient(loss_clip: float, error_clip: float) -> torch.Tensor:
+        policy.error_clip = error_clip
+        values = policy.evaluate_actions(batch.observations, batch.actions)[0].flatten()
+        policy.optimizer.zero_grad()
+        (values - batch.returns).square().clamp(max=loss_clip).mean().backward()
+        return torch.cat([parameter.grad.flatten() for parameter in policy.transformer.parameters()])
+
+    with torch.no_grad():
+        values = policy.evaluate_actions(batch.observations, batch.actions)[0].flatten()
+    clip = float((values - batch.returns).square().median())
+    clipped, whole = gradient(clip, math.inf), gradient(math.inf, math.inf)
+    assert torch.allclose(gradient(math.inf, clip), clipped, rtol=1e-5, atol=1e-6 * float(clipped.abs().max()))
+    assert not torch.allclose(whole, clipped, rtol=0.1)
 
 
 def test_the_start() -> None:

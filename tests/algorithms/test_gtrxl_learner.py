@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -77,6 +78,18 @@ def test_resume_is_exact(learners: Callable[..., GtrxlLearner], normalize: bool)
     assert np.array_equal(found.exploration.returns, expected.exploration.returns)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, second.state_dict()[name]), name
+
+
+@pytest.mark.parametrize(
+    ("clip", "of", "change", "error"),
+    [(3.0, "change", 3.0, math.inf), (3.0, "error", None, 3.0), (0.0, "change", None, math.inf)],
+)
+def test_what_the_critics_clip_bounds(
+    learners: Callable[..., GtrxlLearner], clip: float, of: str, change: float | None, error: float
+) -> None:
+    model = learners(critic_clip=clip, critic_clip_of=of).model
+    assert model.policy.error_clip == error
+    assert (None if model.clip_range_vf is None else model.clip_range_vf(1.0)) == change
 
 
 def test_another_seed_is_another_run(learners: Callable[..., GtrxlLearner]) -> None:

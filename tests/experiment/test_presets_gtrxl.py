@@ -88,6 +88,7 @@ def test_what_no_table_says() -> None:
     network = config.network
     assert (network.width, network.mlp_width, network.memory_length, network.gate_bias) == (64, 32, 50, 2.0)
     assert (config.learn.critic_weight, config.learn.max_gradient) == (0.5, 0.5)
+    assert config.learn.critic_clip_of == "error"
     assert steps == 60_800_000
     assert evaluation == EvaluationConfig(interval=32, episodes=152)
     assert config.episodes_per_iteration(500) == 38
