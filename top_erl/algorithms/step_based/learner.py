@@ -133,7 +133,7 @@ class StepLearner(Learner):
         try:
             self.model.learn(steps, log_interval=None, reset_num_timesteps=False)
         except ValueError as error:  # how torch complains of a distribution with NaN, among others
-            if isinstance(error, UserError) or self._is_finite():
+            if isinstance(error, UserError) or (self._is_finite() and "constraint" not in str(error)):
                 raise
             failure = error
         for theirs, network in self.losses.items():
