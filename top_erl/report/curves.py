@@ -74,8 +74,7 @@ def plot_runs(folders: Sequence[Path], output: Path) -> None:
             for group, color in zip(groups, _COLORS * len(groups), strict=False):
                 _draw(axis, group, column, color)
             _finish(axis, column, title)
-        axes[0][0].legend(frameon=False, fontsize=8)
-        figure.tight_layout()
+        _add_legend(figure, axes[0])
         try:
             figure.savefig(output, dpi=150)
         except (OSError, ValueError) as error:
@@ -126,6 +125,19 @@ def _draw(axis: Any, group: RunGroup, column: str, color: str) -> None:
         axis.fill_between(
             grid / 1000, np.nanmin(table, axis=0), np.nanmax(table, axis=0), color=color, alpha=0.18, lw=0
         )
+
+
+def _add_legend(figure: Any, axes: Sequence[Any]) -> None:
+    """Name the curves: in the first panel if there is one curve, else below all panels, where it covers nothing."""
+    handles, labels = axes[0].get_legend_handles_labels()
+    if len(labels) < 2:
+        axes[0].legend(frameon=False, fontsize=8)
+        figure.tight_layout()
+        return
+    columns = max(1, min(len(labels), 2 * len(axes)))
+    rows = -(-len(labels) // columns)
+    figure.legend(handles, labels, frameon=False, fontsize=8, loc="lower center", ncol=columns)
+    figure.tight_layout(rect=(0, 0.02 + 0.06 * rows, 1, 1))
 
 
 def _finish(axis: Any, column: str, title: str) -> None:
