@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 
 import gymnasium
@@ -27,43 +28,52 @@ TASKS = {
 """Tasks, and the step environments behind them."""
 
 
+EPISODES = 48
+"""Episodes of a batch."""
+
+
 def run(quick: bool) -> list[dict[str, object]]:
-    """Control steps per second of whole episodes."""
+    """Control steps per second of whole episodes; the three ways of playing take turns, batch by batch."""
     rows: list[dict[str, object]] = []
     for task_id in list(TASKS)[: 3 if quick else None]:
-        seconds = 1.0 if quick else 4.0
+        seconds = 1.0 if quick else 5.0
         bare = _bare_steps_per_second(task_id, seconds)
-        local, one, two = (_steps_per_second(task_id, workers, seconds) for workers in (0, 1, 2))
+        local, one, two = _batch_seconds(task_id, 3 * seconds)
+        steps = EPISODES * make_task(task_id).spec.horizon
         rows.append(
             {
                 "task": task_id,
                 "bare_simulator": bare,
-                "in_process": local,
-                "one_worker": one,
-                "two_workers": two,
-                "two_over_one": two / one,
+                "in_process": steps / statistics.median(local),
+                "one_worker": steps / statistics.median(one),
+                "two_workers": steps / statistics.median(two),
+                "two_over_one": statistics.median(a / b for a, b in zip(one, two, strict=True)),
             }
         )
     return rows
 
 
-def _steps_per_second(task_id: str, workers: int, seconds: float, episodes: int = 16) -> float:
-    """Play batches of episodes for a while."""
+def _batch_seconds(task_id: str, seconds: float) -> tuple[list[float], list[float], list[float]]:
+    """Time batches of episodes played in this process, by one worker and by two, in turns."""
     task = make_task(task_id)
-    player = make_player(task, task_id, workers)
+    players = [make_player(make_task(task_id), task_id, workers) for workers in (0, 1, 2)]
+    times: tuple[list[float], list[float], list[float]] = ([], [], [])
     try:
-        _play(player, episodes, task.spec.horizon)  # start-up
-        began, batches = time.perf_counter(), 0
-        while time.perf_counter() - began < seconds:
-            _play(player, episodes, task.spec.horizon)
-            batches += 1
-        return batches * episodes * task.spec.horizon / (time.perf_counter() - began)
+        for player in players:
+            _play(player, task.spec.horizon)  # start-up
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or len(times[0]) < 3:
+            for player, measured in zip(players, times, strict=True):
+                began = time.perf_counter()
+                _play(player, task.spec.horizon)
+                measured.append(time.perf_counter() - began)
+        return times
     finally:
-        player.close()
-        task.close()
+        for player in players:
+            player.close()
 
 
-def _play(player: Player, episodes: int, horizon: int) -> None:
+def _play(player: Player, horizon: int, episodes: int = EPISODES) -> None:
     starts = player.begin(list(range(episodes)))
     player.play(_stand_still(starts, horizon))
     player.outcomes()
@@ -107,9 +117,9 @@ def overlap(quick: bool) -> list[dict[str, object]]:
         task = make_task(task_id)
         player = make_player(task, task_id, 1)
         try:
-            _play(player, 2, task.spec.horizon)
+            _play(player, task.spec.horizon, episodes=2)
             began = time.perf_counter()
-            _play(player, 2, task.spec.horizon)  # the paper's two episodes an iteration
+            _play(player, task.spec.horizon, episodes=2)  # the paper's two episodes an iteration
             collecting, updating = time.perf_counter() - began, update()
             starts = player.begin([0, 1])
             player.play(_stand_still(starts, task.spec.horizon))

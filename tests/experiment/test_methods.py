@@ -34,7 +34,7 @@ STEPS = ("--collect.environments=2", "--collect.steps={steps}")
 SHORT: dict[str, tuple[str, ...]] = {
     "top_erl": (
         *("--collect.prefill=2", "--collect.episodes=2", "--learn.batch-size=4"),
-        *("--learn.critic-steps=2", "--learn.policy-steps=2"),
+        *("--learn.critic-steps=2", "--learn.policy-steps=2", "--learn.policy-start=1"),
     ),
     "tce": ON_POLICY,
     "bbrl_cov": ON_POLICY,
