@@ -45,7 +45,7 @@ def _inputs(count: int, length: int) -> Tensor:
     return torch.randn(count, length, 3 * WIDTH, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("count", "length"), [(8, 2), (7, 2), (6, 3), (5, 5), (4, 9), (2, 17), (3, 1), (2, 75)])
+@pytest.mark.parametrize(("count", "length"), [(8, 2), (7, 2), (6, 3), (5, 5), (4, 9), (2, 17), (1, 1), (3, 1)])
 @pytest.mark.parametrize("kind", [BatchedAttention, FusedAttention])
 def test_every_kind_equals_the_loops_with_its_gradient(kind: type[CausalAttention], count: int, length: int) -> None:
     tokens = _inputs(count, length).requires_grad_()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -24,8 +23,6 @@ LONGEST_BATCHED = 64
 """Longest sequence for which batched products beat the fused kernel on a CPU, measured."""
 _LONGEST_BY_SUMS = 20
 """The same for the attention of one token by plain sums."""
-_QUERIES = 48
-"""Queries of a long sequence that are taken at a time, about."""
 _FEWEST_TOKENS, _MOST_TOKENS = 16, 48
 """Tokens of a group: a vector register of scores, and not too many that do not see each other."""
 
@@ -69,11 +66,7 @@ class FusedAttention(CausalAttention):
 
 
 class BatchedAttention(CausalAttention):
-    """Attention by batched matrix products over groups of sequences, or over parts of a long one.
-
-    The queries of a long sequence are taken some at a time, with the keys up to the last of them: what lies further
-    ahead is not computed.
-    """
+    """Attention by batched matrix products over groups of sequences."""
 
     def forward(self, query_key_value: Tensor) -> Tensor:
         """Mix, [N, M, 3E] to [N, M, E]."""
@@ -85,13 +78,9 @@ class BatchedAttention(CausalAttention):
         self._packed = packed.reshape(3, groups * heads, tokens, size)
         query, key, value = self._packed
         mask = _mask(group, length, query.dtype)
-        self._parts, mixed = [], torch.empty_like(value)
-        for first, end in _query_parts(tokens):
-            scores = torch.baddbmm(mask[first:end, :end], query[:, first:end], key[:, :end].mT, alpha=size**-0.5)
-            weights = scores.softmax(-1)  # [n·H, end - first, end]
-            torch.bmm(weights, value[:, :end], out=mixed[:, first:end])
-            self._parts.append((first, end, weights))
-        return mixed.view(groups, heads, tokens, size).transpose(1, 2).reshape(count, length, -1)
+        self._weights = torch.baddbmm(mask, query, key.mT, alpha=size**-0.5).softmax(-1)  # [n·H, m, m]
+        mixed = torch.bmm(self._weights, value).view(groups, heads, tokens, size)
+        return mixed.transpose(1, 2).reshape(count, length, -1)
 
     def backward(self, grad: Tensor) -> Tensor:
         """Gradient of the inputs."""
@@ -99,33 +88,15 @@ class BatchedAttention(CausalAttention):
         grad_mixed = grad.reshape(groups, tokens, heads, size).transpose(1, 2).reshape(-1, tokens, size)  # [n·H, m, d]
         query, key, value = self._packed
         out = torch.empty_like(self._packed)
-        grad_query, grad_key, grad_value = out
-        for first, end, weights in reversed(self._parts):  # the last part writes all keys and values, others add
-            pull, keep = grad_mixed[:, first:end], float(end < tokens)
-            _add_product(grad_value[:, :end], weights.mT, pull, keep)
-            # softmax: ds = p ∘ (dp - Σ_j p dp), here with the factor d^-½ of the scores
-            grad_weights = torch.bmm(pull, value[:, :end].mT)
-            grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, grad.dtype)
-            grad_scores *= size**-0.5
-            torch.bmm(grad_scores, key[:, :end], out=grad_query[:, first:end])
-            _add_product(grad_key[:, :end], grad_scores.mT, query[:, first:end], keep)
+        torch.bmm(self._weights.mT, grad_mixed, out=out[2])
+        # softmax: ds = p ∘ (dp - Σ_j p dp), here with the factor d^-½ of the scores
+        grad_weights = torch.bmm(grad_mixed, value.mT)
+        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, grad.dtype)
+        grad_scores *= size**-0.5
+        torch.bmm(grad_scores, key, out=out[0])
+        torch.bmm(grad_scores.mT, query, out=out[1])
         unpacked = out.view(3, groups, heads, tokens, size).permute(1, 3, 0, 2, 4)
         return unpacked.reshape(*grad.shape[:2], -1)
-
-
-def _add_product(total: Tensor, left: Tensor, right: Tensor, keep: float) -> None:
-    """`total` ← keep · total + left right, for batches of matrices; with keep 0 it may hold anything before."""
-    if keep:
-        total.baddbmm_(left, right)
-    else:
-        torch.bmm(left, right, out=total)
-
-
-def _query_parts(tokens: int) -> list[tuple[int, int]]:
-    """Cut so many queries into parts of about equal size, first and end of each."""
-    count = max(1, round(tokens / _QUERIES))
-    edges = [number * tokens // count for number in range(count + 1)]
-    return list(pairwise(edges))
 
 
 def make_attention(length: int, heads: int, device: torch.device) -> CausalAttention:
