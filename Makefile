@@ -10,7 +10,7 @@ train: $(VENV)/.installed-run  ## install, then train the built-in task with the
 	$(BIN)/top-erl train $(ARGS)
 
 test: $(VENV)/.installed-dev  ## install what tests need, then run them
-	$(BIN)/python -m pytest --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
 lint: $(VENV)/.installed-dev  ## style and formatting

@@ -41,7 +41,7 @@ SHORT: dict[str, tuple[str, ...]] = {
     "bbrl_std": ON_POLICY,
     "ppo": (*STEPS, "--learn.batch-size=50", "--learn.epochs=2"),
     "gsde": (*STEPS, "--learn.batch-size=50", "--learn.epochs=2"),
-    "gtrxl": (*STEPS, "--learn.batch-size=50", "--learn.epochs=1"),
+    "gtrxl": (*STEPS, "--learn.batch-size=50", "--learn.epochs=1", "--network.layers=1"),
     "sac": (*STEPS, "--learn.update-every=50", "--learn.gradient-steps=1", "--learn.learning-starts=50"),
     "pink": (*STEPS, "--learn.update-every=50", "--learn.gradient-steps=1", "--learn.learning-starts=50"),
 }
