@@ -100,6 +100,13 @@ def test_resume_a_finished_run_and_extend_it(run: Path, tmp_path: Path, capsys: 
     assert len(_numbers(path)) == 6
 
 
+def test_resume_on_another_device(run: Path, tmp_path: Path, capsys: Output) -> None:
+    path = Path(shutil.copytree(run, tmp_path / "copy"))
+    assert main(["resume", str(path), "--device", "nonsense"]) == 2
+    assert "The device 'nonsense' cannot be used here" in capsys.readouterr().err
+    assert main(["resume", str(path), "--device", "cpu"]) == 0
+
+
 def test_resume_falls_back_when_asked_to(run: Path, tmp_path: Path, capsys: Output) -> None:
     path = Path(shutil.copytree(run, tmp_path / "copy"))
     (path / "checkpoints" / "00000004" / "replay.safetensors").write_bytes(b"broken")

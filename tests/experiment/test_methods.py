@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from safetensors.torch import load_file
 from top_erl.cli import main
 from top_erl.errors import UserError
 from top_erl.experiment.callbacks import FunctionCallback
-from top_erl.experiment.config import RunConfig
+from top_erl.experiment.config import HardwareConfig, RunConfig
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.kinds import KINDS
 from top_erl.experiment.methods import METHODS, STEP_BASED
@@ -20,6 +21,7 @@ from top_erl.experiment.metrics_file import Row, read_metrics
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import run_training
 from top_erl.experiment.training import Training
+from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task
 
 REACHER = "top_erl/ViaPointReacher-v0"
@@ -92,14 +94,21 @@ def test_a_method_trains_and_resumes(method: str, task: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_all_methods_are_evaluated_on_the_same_contexts(method: str) -> None:
-    """The first state of each evaluation episode is that of the task with the seeds of the stream `evaluation`."""
+def test_all_methods_are_evaluated_on_the_same_contexts_and_as_often(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configs = [preset(name, REACHER, "laptop", seed=3) for name in ("top_erl", method)]
     assert configs[0].evaluation.episodes == configs[1].evaluation.episodes
     every = [
         config.evaluation.interval * config.hyper_parameters.episodes_per_iteration(50) for config in configs
     ]  # episodes of training between evaluations
     assert every[1] == pytest.approx(every[0], rel=0.3)
+    training = Training(replace(configs[1], hardware=HardwareConfig(threads=1, workers=0)))
+    played: list[int] = []
+    monkeypatch.setattr(training.learner, "evaluate", played.extend)
+    training.evaluate(4)
+    training.close()
+    assert played == episode_seeds(3, "evaluation", 0, 4)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -296,3 +296,19 @@ def test_what_the_user_must_mend_is_not_a_failed_episode() -> None:
 
     with pytest.raises(UserError, match="Plug in the robot"):
         _play(LocalPlayer(Unplugged()), [5, 6], 6)
+
+
+def test_an_exception_in_begin_is_told_without_workers_too() -> None:
+    with pytest.raises(TaskError, match="The task raised an exception") as caught:
+        LocalPlayer(FailsAtSeed13()).begin([12, 13])
+    assert "Traceback" in caught.value.traceback
+
+
+def test_a_pool_films_what_the_task_films() -> None:
+    task = make_task("top_erl/ViaPointReacher-v0")
+    starts = task.begin([5])
+    reference = _still(starts, task.spec.horizon)[0]
+    expected = task.frames(5, reference, every=20)
+    found = WorkerPool("top_erl/ViaPointReacher-v0", 1).frames(5, reference, every=20)
+    assert len(found) == len(expected) == 3
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
