@@ -157,9 +157,9 @@ def _laptop(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, Evalu
 def _laptop_metaworld(general: TopErlConfig) -> TopErlConfig:
     """Less noise, smaller steps of the policy, values near zero where a task is solved, and a shorter memory.
 
-    A hand that overshoots is stopped by its box, one that falls short is not. With much noise it is therefore better to
-    aim far beyond the goal, and once all samples end at the box there is no slope that leads back. The last centimetres
-    change the return by a few percent; a critic that must also explain the first episodes does not see them.
+    A hand that overshoots is stopped, one that falls short is not. With much noise it is therefore better to aim far
+    beyond the goal, and from there no slope leads back. The last centimetres change the return by a few percent, too
+    little for a critic that must also explain the first episodes. `results/README.md` has the runs behind this.
     """
     collect = replace(
         general.collect,
