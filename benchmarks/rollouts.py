@@ -31,6 +31,9 @@ TASKS = {
 EPISODES = 48
 """Episodes of a batch."""
 
+BATCHES = 3
+"""Batches played in a row."""
+
 
 def run(quick: bool) -> list[dict[str, object]]:
     """Control steps per second of whole episodes; the three ways of playing take turns, batch by batch."""
@@ -54,7 +57,7 @@ def run(quick: bool) -> list[dict[str, object]]:
 
 
 def _batch_seconds(task_id: str, seconds: float) -> tuple[list[float], list[float], list[float]]:
-    """Time batches of episodes played in this process, by one worker and by two, in turns."""
+    """Seconds per batch of episodes played in this process, by one worker and by two, in turns."""
     task = make_task(task_id)
     players = [make_player(make_task(task_id), task_id, workers) for workers in (0, 1, 2)]
     times: tuple[list[float], list[float], list[float]] = ([], [], [])
@@ -65,17 +68,19 @@ def _batch_seconds(task_id: str, seconds: float) -> tuple[list[float], list[floa
         while time.perf_counter() < end or len(times[0]) < 3:
             for player, measured in zip(players, times, strict=True):
                 began = time.perf_counter()
-                _play(player, task.spec.horizon)
-                measured.append(time.perf_counter() - began)
+                for batch in range(BATCHES):  # the next seeds are announced, as in training
+                    _play(player, task.spec.horizon, announce=batch < BATCHES - 1)
+                measured.append((time.perf_counter() - began) / BATCHES)
         return times
     finally:
         for player in players:
             player.close()
 
 
-def _play(player: Player, horizon: int, episodes: int = EPISODES) -> None:
-    starts = player.begin(list(range(episodes)))
-    player.play(_stand_still(starts, horizon))
+def _play(player: Player, horizon: int, episodes: int = EPISODES, announce: bool = False) -> None:
+    seeds = list(range(episodes))
+    starts = player.begin(seeds)
+    player.play(_stand_still(starts, horizon), seeds if announce else ())
     player.outcomes()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, ToyTask
+from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, ToyTask, UnevenTask
 from top_erl.errors import RunStopped, UserError
 from top_erl.rollout import LocalPlayer, Player, TaskError, WorkerPool
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, make_task, register_task
@@ -312,3 +312,43 @@ def test_a_pool_films_what_the_task_films() -> None:
     found = WorkerPool("top_erl/ViaPointReacher-v0", 1).frames(5, reference, every=20)
     assert len(found) == len(expected) == 3
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
+
+
+def test_a_worker_that_is_done_helps_the_others(pool: MakePool) -> None:
+    local, remote = LocalPlayer(UnevenTask()), pool(f"{TOYS}:UnevenTask", 2)
+    seeds = [*range(50, 58), *range(150, 158)]  # the first worker's episodes take 80 ms each, the second's none
+    reference = np.random.default_rng(0).normal(size=(16, 8, 2))
+    for player in (local, remote):
+        for _ in range(2):  # announced ones as well
+            player.begin(seeds)
+            player.play(reference, seeds)
+            outcomes = player.outcomes()
+        if player is local:
+            expected = outcomes
+    np.testing.assert_array_equal(outcomes.observation, expected.observation)
+    np.testing.assert_array_equal(outcomes.reward, expected.reward)
+    np.testing.assert_array_equal(outcomes.metrics["distance"], expected.metrics["distance"])
+    pids = outcomes.metrics["pid"]
+    assert len(set(pids)) == 2
+    assert pids[0] == pids[3] != pids[8]  # the first half of a share is taken at once
+    assert pids[7] == pids[8]  # and its last episode by the one who has nothing to do
+
+
+def test_a_failed_episode_of_a_part_leaves_the_others_alone(pool: MakePool) -> None:
+    local, remote = LocalPlayer(UnevenTask()), pool(f"{TOYS}:UnevenTask", 2)
+    seeds = [65, 66, 67, 68, 69, 70, 166, 167, 168, 169, 170, 171]
+    reference = np.random.default_rng(0).normal(size=(12, 8, 2))
+    outcomes = []
+    for player in (local, remote):
+        player.begin(seeds)
+        player.play(reference)
+        outcomes.append(player.outcomes())
+    assert list(outcomes[0].failures) == list(outcomes[1].failures) == [1]
+    assert outcomes[0].failures[1].sentence == outcomes[1].failures[1].sentence
+    np.testing.assert_array_equal(outcomes[0].observation, outcomes[1].observation)
+    np.testing.assert_array_equal(outcomes[0].reward, outcomes[1].reward)
+
+
+def test_play_needs_begin(pool: MakePool) -> None:
+    with pytest.raises(RuntimeError, match="without begin"):
+        pool(f"{TOYS}:ToyTask", 2).play(np.zeros((1, 6, 4)))

@@ -197,3 +197,20 @@ class PointTask(GymnasiumTask):
 
     def metrics(self, env: gym.Env[Any, Any], info: dict[str, Any]) -> Mapping[str, float]:
         return {"distance": abs(env.unwrapped.place[0] - env.unwrapped.goal)}  # type: ignore[attr-defined]
+
+
+class UnevenTask(PointTask):
+    """Episodes with seeds below 100 take their time; tells which process played. Seed 66 fails half-way."""
+
+    spec = replace(PointTask.spec, id="toy/Uneven", metrics=("distance", "pid"))
+
+    def control(self, env: gym.Env[Any, Any], desired_position: Array, desired_velocity: Array) -> Array:
+        seed = env.unwrapped.np_random_seed
+        if seed < 100:
+            time.sleep(0.01)
+        if seed == 66 and env.unwrapped.place.any():  # type: ignore[attr-defined]
+            raise LookupError("the tool is lost")
+        return desired_position
+
+    def metrics(self, env: gym.Env[Any, Any], info: dict[str, Any]) -> Mapping[str, float]:
+        return {**super().metrics(env, info), "pid": float(os.getpid())}

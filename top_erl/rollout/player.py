@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
@@ -21,13 +22,14 @@ from numpy.typing import NDArray
 
 from top_erl.errors import RunStopped, UserError
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task
+from top_erl.tasks.board import Board
 from top_erl.tasks.contract import Array
 from top_erl.tasks.playing import joined, play_episodes
 from top_erl.tasks.registry import make_task, registered
-from top_erl.tasks.worker import WorkerFailure, work
+from top_erl.tasks.worker import Batch, Parts, WorkerFailure, work
 
 Picture = NDArray[np.uint8]
-_Reply = TypeVar("_Reply", EpisodeStarts, EpisodeOutcomes)
+_Reply = TypeVar("_Reply", EpisodeStarts, Parts)
 
 
 class Player(ABC):
@@ -94,7 +96,7 @@ class LocalPlayer(Player):
 
 
 class WorkerPool(Player):
-    """Plays in spawned worker processes, each a share of the batch; one message an episode batch and worker."""
+    """Plays in spawned worker processes; each gets a share of the batch in one message, and helps others when done."""
 
     def __init__(self, task_id: str, num_workers: int) -> None:
         """Prepare the pool; workers are spawned when the first episodes begin, and each builds its own task."""
@@ -103,16 +105,19 @@ class WorkerPool(Player):
         self.num_workers = num_workers
         self._pipes: list[Connection] = []
         self._processes: list[mp.process.BaseProcess] = []
+        self._board: Board | None = None
+        self._seeds: list[int] = []
         self._announced: tuple[int, ...] = ()
         self._busy = 0
         self._answered = False
 
     def _start(self) -> None:
-        """Spawn the workers."""
+        """Spawn the workers, with a board that no killed worker has held."""
+        self._board = Board(self._context, self.num_workers)
         with _single_threaded_children():
-            for _ in range(self.num_workers):
+            for number in range(self.num_workers):
                 ours, theirs = self._context.Pipe()
-                arguments = (theirs, self._task_id, registered(self._task_id))
+                arguments = (theirs, self._task_id, registered(self._task_id), number, self._board)
                 process = self._context.Process(target=work, args=arguments, daemon=True)
                 process.start()
                 theirs.close()
@@ -123,13 +128,14 @@ class WorkerPool(Player):
         """Start one episode per seed, or fetch the starts if these seeds were announced."""
         if not self._processes:
             self._start()
+        self._seeds = list(seeds)
         if self._busy:
             self.outcomes()  # an update failed before it asked for them
         announced, self._announced = self._announced, ()
         if announced != tuple(seeds):
-            self._receive_all(self._shares(len(announced)), EpisodeStarts)  # not wanted any more
+            self._receive_all(len(self._split(len(announced))), EpisodeStarts)  # not wanted any more
             self._send_begin(seeds)
-        parts = self._receive_all(self._shares(len(seeds)), EpisodeStarts)
+        parts = self._receive_all(len(self._split(len(seeds))), EpisodeStarts)
         return EpisodeStarts(
             np.concatenate([part.observation for part in parts]),
             np.concatenate([part.position for part in parts]),
@@ -138,9 +144,13 @@ class WorkerPool(Player):
 
     def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
         """Hand out the references and return at once."""
-        self._busy = self._shares(len(reference))
-        for worker, share in enumerate(np.array_split(reference, self._busy)):
-            self._send(worker, ("play", share))
+        if self._board is None:
+            raise RuntimeError("play() without begin()")
+        shares = self._split(len(reference))
+        self._busy = len(shares)
+        self._board.write(shares)
+        for worker, share in enumerate(shares):
+            self._send(worker, ("play", Batch(self._seeds, reference, share)))
         if next_seeds:
             self._send_begin(next_seeds)
             self._announced = tuple(next_seeds)
@@ -150,7 +160,8 @@ class WorkerPool(Player):
         busy, self._busy = self._busy, 0
         if not busy:
             raise RuntimeError("outcomes() without play()")
-        return joined(self._receive_all(busy, EpisodeOutcomes))
+        parts = [part for replies in self._receive_all(busy, list) for part in replies]
+        return joined([outcomes for _, outcomes in sorted(parts, key=itemgetter(0))])
 
     def frames(self, seed: int, reference: Array, every: int) -> list[Picture]:
         """Film an episode in this process, with a task of its own: pictures are large to send."""
@@ -172,13 +183,14 @@ class WorkerPool(Player):
         self._pipes, self._processes = [], []
         self._announced, self._busy, self._answered = (), 0, False
 
-    def _shares(self, count: int) -> int:
-        """Workers that get a share of `count` episodes."""
-        return min(self.num_workers, count)
+    def _split(self, count: int) -> list[range]:
+        """Rows of each worker's share of `count` episodes."""
+        parts = np.array_split(np.arange(count), min(self.num_workers, count)) if count else []
+        return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
 
     def _send_begin(self, seeds: Sequence[int]) -> None:
-        for worker, share in enumerate(np.array_split(np.asarray(seeds), self._shares(len(seeds)))):
-            self._send(worker, ("begin", share.tolist()))
+        for worker, share in enumerate(self._split(len(seeds))):
+            self._send(worker, ("begin", list(seeds[share.start : share.stop])))
 
     def _send(self, worker: int, message: tuple[str, object]) -> None:
         try:

@@ -139,6 +139,15 @@ class Task(ABC):
         The episodes are over afterwards; `begin` starts the next ones.
         """
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether episodes are played one after another, so that `play_next` can play a part of a batch."""
+        return False
+
+    def play_next(self, reference: Array) -> EpisodeOutcomes:
+        """Track the references, [B, T, 2D], in the first B of the episodes begun; the others wait."""
+        raise NotImplementedError(f"{self.spec.id} plays whole batches only.")
+
     def measured_state(self, observation: Array) -> tuple[Array, Array]:
         """Position and velocity, [..., D] each, read off a raw first observation, [..., S], if they are part of it."""
         raise UserError(

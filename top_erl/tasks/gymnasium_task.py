@@ -27,7 +27,7 @@ Env = gym.Env[Any, Any]
 
 
 @dataclass
-class _Episode:
+class Episode:
     """An episode that is being played."""
 
     env: Env
@@ -40,6 +40,8 @@ class _Episode:
     """Steps made."""
     over: bool = False
     """Whether the environment ended the episode."""
+    instant: Any = None
+    """The simulator's state at the start, if the environment plays other episodes before this one."""
 
 
 class GymnasiumTask(Task):
@@ -48,7 +50,7 @@ class GymnasiumTask(Task):
     def __init__(self) -> None:
         """Make no environment yet; a subclass with its own `__init__` calls this one."""
         self._envs: list[Env] = []
-        self._episodes: list[_Episode] = []
+        self._episodes: list[Episode] = []
 
     @abstractmethod
     def make_env(self) -> Env:
@@ -74,9 +76,7 @@ class GymnasiumTask(Task):
         """Reset one environment per seed."""
         self._episodes = []
         seeds = checked_seeds(self.spec, seeds)
-        while len(self._envs) < len(seeds):
-            self._envs.append(self.make_env())
-        starts = [self._start(env, seed) for env, seed in zip(self._envs, seeds, strict=False)]
+        starts = [self._start(self._env(index), seed) for index, seed in enumerate(seeds)]
         self._episodes = [episode for episode, _, _ in starts]
         return EpisodeStarts(
             observation=np.stack([episode.observation for episode, _, _ in starts]),
@@ -84,18 +84,25 @@ class GymnasiumTask(Task):
             velocity=np.stack([velocity for _, _, velocity in starts]),
         )
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a batch may be played in parts: yes, unless a subclass plays batches its own way."""
+        return type(self).play is GymnasiumTask.play
+
     def play(self, reference: Array) -> EpisodeOutcomes:
         """Track the references, [B, T, 2D], to the end of the episodes just begun, one after another."""
-        episodes, self._episodes = self._episodes, []
-        reference = checked_reference(self.spec, reference, len(episodes))
-        spec = self.spec
-        observation = np.empty((len(episodes), spec.horizon, spec.observation_dim))
-        reward = np.zeros((len(episodes), spec.horizon))
-        metrics = {name: np.empty(len(episodes)) for name in spec.metrics}
+        return self.play_next(checked_reference(self.spec, reference, len(self._episodes)))
+
+    def play_next(self, reference: Array) -> EpisodeOutcomes:
+        """Track the references, [B, T, 2D], in the first B of the episodes begun; the others wait."""
+        count, spec = len(reference), self.spec
+        episodes, self._episodes = self._episodes[:count], self._episodes[count:]
+        reference = checked_reference(spec, reference, len(episodes))
+        observation = np.empty((count, spec.horizon, spec.observation_dim))
+        reward = np.zeros((count, spec.horizon))
+        metrics = {name: np.empty(count) for name in spec.metrics}
         for index, episode in enumerate(episodes):
-            for step in range(spec.horizon):
-                observation[index, step] = episode.observation
-                reward[index, step] = self._advance(episode, reference[index, step])
+            self._play_one(episode, reference[index], observation[index], reward[index])
             for name, value in self._measure(episode).items():
                 metrics[name][index] = value
         return EpisodeOutcomes(observation, reward, metrics)
@@ -125,7 +132,13 @@ class GymnasiumTask(Task):
             self._envs.pop().close()
         self._episodes = []
 
-    def _start(self, env: Env, seed: int) -> tuple[_Episode, Array, Array]:
+    def _env(self, index: int) -> Env:
+        """Find or make the environment of a batch's episode."""
+        if index == len(self._envs):
+            self._envs.append(self.make_env())
+        return self._envs[index]
+
+    def _start(self, env: Env, seed: int) -> tuple[Episode, Array, Array]:
         """Reset an environment; its episode, position [D] and velocity [D]."""
         observation, info = env.reset(seed=seed)
         spec, when = self.spec, f"at the start of the episode with seed {seed}"
@@ -133,9 +146,15 @@ class GymnasiumTask(Task):
         position = checked_return(spec.id, "position", self.position(env), (spec.num_dof,), when)
         velocity = checked_return(spec.id, "velocity", self.velocity(env), (spec.num_dof,), when)
         # Copies, because an environment may hand out views of its own memory.
-        return _Episode(env, seed, first.copy(), info), position.copy(), velocity.copy()
+        return Episode(env, seed, first.copy(), info), position.copy(), velocity.copy()
 
-    def _advance(self, episode: _Episode, desired: Array) -> float:
+    def _play_one(self, episode: Episode, reference: Array, observation: Array, reward: Array) -> None:
+        """Track a reference, [T, 2D], and fill in the observations, [T, S], and rewards, [T]."""
+        for step, desired in enumerate(reference):
+            observation[step] = episode.observation
+            reward[step] = self._advance(episode, desired)
+
+    def _advance(self, episode: Episode, desired: Array) -> float:
         """Make one step towards a desired state, [2D]; the reward. An episode that is over stays as it is."""
         if episode.over:
             return 0.0
@@ -148,7 +167,7 @@ class GymnasiumTask(Task):
         episode.step += 1
         return float(checked_return(spec.id, "reward", reward, (), when))
 
-    def _measure(self, episode: _Episode) -> dict[str, float]:
+    def _measure(self, episode: Episode) -> dict[str, float]:
         """Read the metrics after an episode's last step."""
         spec, when = self.spec, f"at the end of the episode with seed {episode.seed}"
         values = self.metrics(episode.env, episode.info)

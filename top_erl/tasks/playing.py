@@ -7,7 +7,7 @@ alone, the others of the batch can be played again one by one, to the same numbe
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,14 +23,45 @@ def play_episodes(task: Task, seeds: Sequence[int], reference: Array) -> Episode
     Raises:
         UserError: If the task complains of something that its user must mend first.
     """
+    return _played(task, seeds, reference, task.play)[0]
+
+
+def play_part(task: Task, seeds: Sequence[int], reference: Array, begun: bool) -> tuple[EpisodeOutcomes, bool]:
+    """Play a few episodes of a batch; references [B, T, 2D].
+
+    Args:
+        task: A task that plays episodes one by one.
+        seeds: Seeds of the episodes to play.
+        reference: What to track in them.
+        begun: Whether they are the first of the episodes that the task has begun; otherwise they are begun now.
+
+    Returns:
+        What happened, and whether the rest of the episodes that the task had begun still waits.
+
+    Raises:
+        UserError: If the task complains of something that its user must mend first.
+    """
+
+    def begin_and_play(reference: Array) -> EpisodeOutcomes:
+        task.begin(seeds)
+        return task.play(reference)
+
+    outcomes, unbroken = _played(task, seeds, reference, task.play_next if begun else begin_and_play)
+    return outcomes, begun and unbroken
+
+
+def _played(
+    task: Task, seeds: Sequence[int], reference: Array, play: Callable[[Array], EpisodeOutcomes]
+) -> tuple[EpisodeOutcomes, bool]:
+    """Play episodes together, or one by one if that raises; what happened, and whether all went well at once."""
     try:
-        outcomes = task.play(reference)
+        outcomes, unbroken = play(reference), True
     except Exception as error:
         _raise_if_meant_for_the_user(error)
         task.close()  # whatever state the failed episode has left behind
         parts = [_played_alone(task, seed, reference[i : i + 1]) for i, seed in enumerate(seeds)]
-        outcomes = joined(parts)
-    return _without_nonsense(task, seeds, outcomes)
+        outcomes, unbroken = joined(parts), False
+    return _without_nonsense(task, seeds, outcomes), unbroken
 
 
 def joined(parts: Sequence[EpisodeOutcomes]) -> EpisodeOutcomes:

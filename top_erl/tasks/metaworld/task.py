@@ -7,20 +7,19 @@ each task, so that `"top_erl.tasks.metaworld.task:reach-v3"` is the import path 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import unknown_name
-from top_erl.tasks.checks import checked_reference, checked_return, checked_seeds
-from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts
-from top_erl.tasks.gymnasium_task import GymnasiumTask
+from top_erl.tasks.checks import checked_return
+from top_erl.tasks.gymnasium_task import Env, Episode, GymnasiumTask
 from top_erl.tasks.metaworld.facts import GRIPPER_START, NUM_DOF, TASKS, task_spec
 
 if TYPE_CHECKING:
-    from top_erl.tasks.metaworld.env import Instant, MetaworldEnv
+    from top_erl.tasks.metaworld.env import MetaworldEnv
 
 Array = NDArray[np.float64]
 
@@ -42,7 +41,6 @@ class MetaworldTask(GymnasiumTask):
             raise unknown_name("Meta-World task", name, TASKS)
         self.name = name
         self.spec = task_spec(name)
-        self._instants: list[Instant] = []
 
     def make_env(self) -> MetaworldEnv:
         """Build the simulator."""
@@ -75,42 +73,25 @@ class MetaworldTask(GymnasiumTask):
         position = np.broadcast_to(start, (*observation.shape[:-1], NUM_DOF)).copy()
         return position, np.zeros_like(position)
 
-    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
-        """Start one episode per seed, all in the same environment, and note the starts."""
-        self._episodes, self._instants = [], []
-        seeds = checked_seeds(self.spec, seeds)
-        if not self._envs:
-            self._envs.append(self.make_env())
-        env: Any = self._envs[0]
-        starts = []
-        for seed in seeds:
-            starts.append(self._start(env, seed))
-            self._instants.append(env.save())
-        self._episodes = [episode for episode, _, _ in starts]
-        return EpisodeStarts(
-            observation=np.stack([episode.observation for episode, _, _ in starts]),
-            position=np.stack([position for _, position, _ in starts]),
-            velocity=np.stack([velocity for _, _, velocity in starts]),
-        )
+    def _env(self, index: int) -> Env:
+        """Find or make the one environment that plays all episodes."""
+        return super()._env(0)
 
-    def play(self, reference: Array) -> EpisodeOutcomes:
-        """Track the references, [B, T, 8], to the end of the episodes just begun, one after another."""
-        episodes, self._episodes = self._episodes, []
-        reference = checked_reference(self.spec, reference, len(episodes))
-        observation = np.empty((len(episodes), self.spec.horizon, self.spec.observation_dim))
-        reward = np.empty((len(episodes), self.spec.horizon))
-        metrics = {name: np.empty(len(episodes)) for name in self.spec.metrics}
-        for index, (episode, instant) in enumerate(zip(episodes, self._instants, strict=True)):
-            env: Any = episode.env
-            env.restore(instant)
-            for step, row in enumerate(reference[index]):
-                observation[index, step] = episode.observation
-                action = self.control(env, row[:NUM_DOF], row[NUM_DOF:])
-                episode.observation, reward[index, step], _, _, episode.info = env.step(action)
-            self._check(episode.seed, observation[index], reward[index])
-            for name, value in self._measure(episode).items():
-                metrics[name][index] = value
-        return EpisodeOutcomes(observation, reward, metrics)
+    def _start(self, env: Any, seed: int) -> tuple[Episode, Array, Array]:
+        """Reset the environment and note the start."""
+        episode, position, velocity = super()._start(env, seed)
+        episode.instant = env.save()
+        return episode, position, velocity
+
+    def _play_one(self, episode: Episode, reference: Array, observation: Array, reward: Array) -> None:
+        """Go back to the start and track a reference, [T, 8]; checks wait until the end, since they cost time."""
+        env: Any = episode.env
+        env.restore(episode.instant)
+        for step, row in enumerate(reference):
+            observation[step] = episode.observation
+            action = self.control(env, row[:NUM_DOF], row[NUM_DOF:])
+            episode.observation, reward[step], _, _, episode.info = env.step(action)
+        self._check(episode.seed, observation, reward)
 
     def _check(self, seed: int, observation: Array, reward: Array) -> None:
         """Stop if observations, [T, S], or rewards, [T], are not finite; once an episode, since it costs time."""
