@@ -51,7 +51,7 @@ def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> lis
     clock = MatmulClock(size.batch * (size.horizon + 1), size.width)
     rows = []
     for name, operations in (("critic", critic_operations), ("policy", policy_operations)):
-        ours = _critic_step(learner) if name == "critic" else learner.policy_step
+        ours = _critic_step(learner) if name == "critic" else _policy_step(learner)
         steps = (ours, *(getattr(updates, f"{name}_step") for updates in contestants))
         functions = [lambda number, step=step: _run(learner, size, number, step) for step in steps]
         ours_s, plain_s, *once_s, clock_s = interleaved([*functions, clock], rounds)
@@ -90,6 +90,11 @@ def _critic_step(learner: TopErlLearner) -> Callable[..., object]:
     assert known is not None
     gaussian = replace(known, mean=known.mean[: learner.config.learn.batch_size])
     return lambda batch, generator: learner.critic_step(batch, generator, None, gaussian)
+
+
+def _policy_step(learner: TopErlLearner) -> Callable[..., object]:
+    """A policy step as an iteration makes all but the last: without measuring the trust region."""
+    return lambda batch, generator: learner.policy_step(batch, generator, None, measure=False)
 
 
 def run(quick: bool) -> list[dict[str, object]]:

@@ -464,6 +464,26 @@ def test_means_of_statistics_by_hand() -> None:
     assert mean_stats([], PolicyStats) is None
 
 
+def test_what_only_some_steps_measured_is_averaged_over_those() -> None:
+    numbers = [torch.tensor(float(n)) for n in range(8)]
+    steps = [PolicyStats(*numbers[:3]), PolicyStats(*numbers[1:8])]
+    expected = PolicyStats(*(torch.tensor(value) for value in (0.5, 1.5, 2.5, 4.0, 5.0, 6.0, 7.0)))
+    assert mean_stats(steps, PolicyStats) == expected
+
+
+def test_only_the_last_policy_step_measures_the_trust_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = _started()
+    found: list[PolicyStats] = []
+    step = learner.policy_step
+    monkeypatch.setattr(learner, "policy_step", lambda *a, **k: found.append(step(*a, **k)) or found[-1])
+    numbers = learner.iterate(1).numbers
+    assert [stats.entropy is None for stats in found] == [True] * (len(found) - 1) + [False]
+    assert len(found) > 1
+    assert found[-1].kl_to_anchor is not None
+    assert numbers["kl_to_anchor"] == float(found[-1].kl_to_anchor)
+    assert numbers["policy_objective"] == pytest.approx(float(torch.stack([s.objective for s in found]).mean()))
+
+
 def test_iteration_reports_the_mean_over_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = _started()
     losses: list[float] = []

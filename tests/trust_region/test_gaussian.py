@@ -59,6 +59,23 @@ def test_kl_matches_torch(first: tuple[bool, bool], second: tuple[bool, bool]) -
     torch.testing.assert_close(kl_mean_part(a, b) + covariance, kl_divergence(a, b))
 
 
+@pytest.mark.parametrize("first", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("second", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("constant", [True, False])
+def test_gradients_of_kl_match_torch(first: tuple[bool, bool], second: tuple[bool, bool], constant: bool) -> None:
+    gen = generator(5)
+    a, b = random_gaussian(gen, 5, 3, *first), random_gaussian(gen, 5, 3, *second)
+    leaves = [tensor.requires_grad_() for tensor in (a.mean, a.factor)]
+    if not constant:
+        leaves += [tensor.requires_grad_() for tensor in (b.mean, b.factor)]
+    weight = random_tensor(gen, 5)
+    found = torch.autograd.grad((weight * kl_divergence(a, b)).sum(), leaves)
+    exact = torch.autograd.grad((weight * torch_kl(torch_distribution(a), torch_distribution(b))).sum(), leaves)
+    for ours, theirs in zip(found, exact, strict=True):
+        lower = theirs.tril() if theirs.shape[-2:] == (3, 3) and theirs.dim() > 1 else theirs
+        torch.testing.assert_close(ours.tril() if lower is not theirs else ours, lower)
+
+
 def test_kl_by_hand() -> None:
     # P = 1, a = N(1, 2²), b = N(0, 1): mean part 1/2, covariance part 1/2 (4 - 1 - log 4) = 0.806853
     a = Gaussian(torch.tensor([[1.0]]), torch.tensor([[2.0]]))

@@ -28,7 +28,7 @@ class CriticStats:
 
 @dataclass(frozen=True)
 class PolicyStats:
-    """One policy step, or the mean over an iteration's."""
+    """One policy step, or the mean over an iteration's; what costs time is measured in the last step only."""
 
     loss: Tensor
     """What is minimised."""
@@ -36,13 +36,13 @@ class PolicyStats:
     """Critic's value of the re-generated segments."""
     regression_loss: Tensor
     """Distance of the network's output from its projection."""
-    entropy: Tensor
+    entropy: Tensor | None = None
     """Entropy of the projected policy."""
-    kl_to_anchor: Tensor
+    kl_to_anchor: Tensor | None = None
     """KL of the network's output from the anchor."""
-    mean_projected: Tensor
+    mean_projected: Tensor | None = None
     """Fraction of states whose mean had to be projected."""
-    covariance_projected: Tensor
+    covariance_projected: Tensor | None = None
     """Fraction of states whose covariance had to be projected."""
 
 
@@ -61,16 +61,19 @@ Stats = TypeVar("Stats", CriticStats, PolicyStats)
 
 
 def mean_stats(steps: list[Stats], kind: type[Stats]) -> Stats | None:
-    """Average the records of several steps; None if there are none."""
-    if not steps:
-        return None
-    total = sum_stats(steps, kind)
-    return kind(*(getattr(total, field.name) / len(steps) for field in fields(kind)))
+    """Average the records of several steps, entry by entry, over those that have it; None if there are none."""
+    return kind(*(_known(steps, field.name).mean(0) for field in fields(kind))) if steps else None
 
 
-def sum_stats(parts: list[Stats], kind: type[Stats]) -> Stats:
+def sum_stats(parts: list[CriticStats]) -> CriticStats:
     """Add records up, entry by entry."""
-    return kind(*(torch.stack([getattr(part, field.name) for part in parts]).sum() for field in fields(kind)))
+    return CriticStats(*(_known(parts, field.name).sum(0) for field in fields(CriticStats)))
+
+
+def _known(records: list[Stats], name: str) -> Tensor:
+    """An entry of all records that have it."""
+    values = [value for record in records if (value := getattr(record, name)) is not None]
+    return torch.stack(values)
 
 
 def named_numbers(critic: CriticStats | None, policy: PolicyStats | None) -> dict[str, float]:

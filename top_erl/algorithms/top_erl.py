@@ -139,9 +139,7 @@ class TopErlLearner(EpisodicLearner):
         dropout = self.config.critic.dropout > 0.0  # the only use of torch's global generator
         with seeded(derive(self.seed, "dropout", iteration)) if dropout else nullcontext():
             critic_stats = self._critic_steps(critic_steps, generator, bound)
-            policy_stats = self._run_steps(
-                "policy", policy_steps, generator, lambda batch, _: self.policy_step(batch, generator, bound)
-            )
+            policy_stats = self._policy_steps(policy_steps, generator, bound)
         if policy_steps:
             move_towards(self.anchor, self.policy, self.config.trust_region.anchor_rate)
         return IterationStats(
@@ -227,7 +225,7 @@ class TopErlLearner(EpisodicLearner):
             del part  # and its activations, before the next part makes its own
         self.critic_optimizer.step()
         move_towards(self.target_critics, self.critics, self.config.learn.target_rate)
-        return sum_stats(parts, CriticStats)
+        return sum_stats(parts)
 
     def _critic_part(
         self, batch: EpisodeBatch, segments: Segments, params: Tensor, bootstrap_params: Tensor | None
@@ -291,10 +289,25 @@ class TopErlLearner(EpisodicLearner):
 
     # ------------------------------------------------------------------ the policy (Sec. 4.4)
 
+    def _policy_steps(self, count: int, generator: torch.Generator, bound: float | None) -> list[PolicyStats]:
+        """All policy steps of an iteration; the last one measures the trust region too."""
+        left = iter(range(count, 0, -1))
+        return self._run_steps(
+            *("policy", count, generator),
+            lambda batch, _: self.policy_step(batch, generator, bound, next(left) == 1),
+        )
+
     def policy_step(
-        self, batch: EpisodeBatch, generator: torch.Generator, entropy_bound: float | None = None
+        self,
+        batch: EpisodeBatch,
+        generator: torch.Generator,
+        entropy_bound: float | None = None,
+        measure: bool = True,
     ) -> PolicyStats:
-        """Climb the critic's values of re-generated segments (Eq. 9), inside the trust region."""
+        """Climb the critic's values of re-generated segments (Eq. 9), inside the trust region.
+
+        With `measure`, the statistics say where in the trust region the policy was before the step.
+        """
         segments = self.segmentation.draw(batch.horizon, generator, padded=False).to(self.device)
         new, projected, old = self.project(batch, entropy_bound)
         params = self._sample(projected.gaussian, len(segments.starts), generator)  # [B, K, P]
@@ -313,10 +326,11 @@ class TopErlLearner(EpisodicLearner):
         self.policy_optimizer.zero_grad()
         (pull - (climb.grad * params).sum()).backward()  # d objective / d policy, by the chain rule
         self.policy_optimizer.step()
-        return PolicyStats(
-            loss=pull.detach() - objective,
-            objective=objective,
-            regression_loss=regression.detach(),
+        stats = PolicyStats(loss=pull.detach() - objective, objective=objective, regression_loss=regression.detach())
+        if not measure:
+            return stats
+        return replace(
+            stats,
             entropy=projected.gaussian.detach().entropy().mean(),
             kl_to_anchor=kl_divergence(new.detach(), old).mean(),
             mean_projected=projected.mean_active.float().mean(),

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from top_erl.errors import UserError
 from top_erl.trust_region.factor import factorize
@@ -103,16 +105,17 @@ class Gaussian:
         factor = self.factor if self.shared else self.factor.unsqueeze(-2 if self.diagonal else -3)
         return Gaussian(self.mean.unsqueeze(-2), factor, self.diagonal)
 
-    def whiten(self, difference: Tensor) -> Tensor:
-        """Solve L x = difference for x, [..., P]: lengths become Mahalanobis lengths."""
+    def whiten(self, difference: Tensor, transposed: bool = False) -> Tensor:
+        """Solve L x = difference for x, [..., P]: lengths become Mahalanobis lengths. `transposed`: Lᵀ x."""
         if self.diagonal:
             return difference / self.factor
+        factor = self.factor.mT if transposed else self.factor
         if self.shared:  # one solve with many right-hand sides
             columns = difference.reshape(-1, self.dim).mT  # [P, N]
-            solution: Tensor = torch.linalg.solve_triangular(self.factor, columns, upper=False)
+            solution: Tensor = torch.linalg.solve_triangular(factor, columns, upper=transposed)
             return solution.mT.reshape(difference.shape)
         column = difference.unsqueeze(-1)  # [..., P, 1]
-        solution = torch.linalg.solve_triangular(self.factor, column, upper=False)
+        solution = torch.linalg.solve_triangular(factor, column, upper=transposed)
         return solution.squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -137,7 +140,10 @@ class Gaussian:
 
 def kl_mean_part(a: Gaussian, b: Gaussian) -> Tensor:
     """Mean part of KL(a ‖ b), 1/2 (μ_a - μ_b)ᵀ Σ_b⁻¹ (μ_a - μ_b), per state [B]."""
-    return 0.5 * b.whiten(a.mean - b.mean).square().sum(-1)
+    if b.mean.requires_grad or b.factor.requires_grad:
+        return 0.5 * b.whiten(a.mean - b.mean).square().sum(-1)
+    distance: Tensor = _MeanPart.apply(a.mean, b)  # type: ignore[no-untyped-call]
+    return distance
 
 
 def kl_covariance_part(a: Gaussian, b: Gaussian) -> Tensor:
@@ -147,12 +153,63 @@ def kl_covariance_part(a: Gaussian, b: Gaussian) -> Tensor:
     float32. With K = L_b⁻¹ L_a and the relative excess d_i = K_ii - 1 of its diagonal, the same number is a
     sum of small, non-negative terms: 1/2 [Σ_{i>j} K_ij² + Σ_i d_i² + 2 (d_i - log(1 + d_i))].
     """
-    excess = (a.scale() - b.scale()) / b.scale()  # d_i, [..., P]
-    total = (excess.square() + 2 * (excess - excess.log1p())).sum(-1)  # [...]
-    if not (a.diagonal and b.diagonal):
-        ratio = torch.linalg.solve_triangular(b.matrix_factor(), a.matrix_factor(), upper=False)  # [..., P, P]
-        total = total + ratio.tril(-1).square().sum((-2, -1))
-    return 0.5 * total
+    if a.diagonal and b.diagonal:
+        return 0.5 * _diagonal_terms((a.factor - b.factor) / b.factor)
+    factors = (a.matrix_factor(), b.matrix_factor())
+    if b.factor.requires_grad:
+        return 0.5 * _covariance_terms(*factors)[0]
+    distance: Tensor = _CovariancePart.apply(*factors)  # type: ignore[no-untyped-call]
+    return distance
+
+
+def _diagonal_terms(excess: Tensor) -> Tensor:
+    """Σ_i d_i² + 2 (d_i - log(1 + d_i)), [..., P] to [...]."""
+    return (excess.square() + 2 * (excess - excess.log1p())).sum(-1)
+
+
+def _covariance_terms(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Twice the covariance part [...], and L_b⁻¹ L_a below its diagonal [..., P, P], for factors [..., P, P]."""
+    scale = b.diagonal(dim1=-2, dim2=-1)
+    excess = (a.diagonal(dim1=-2, dim2=-1) - scale) / scale  # d_i, [..., P]
+    below = torch.linalg.solve_triangular(b, a, upper=False).tril(-1)
+    return _diagonal_terms(excess) + below.square().sum((-2, -1)), below
+
+
+class _MeanPart(torch.autograd.Function):
+    """The mean part as one node of the gradient's graph: its slope is Σ_b⁻¹ (μ_a - μ_b)."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, b: Gaussian) -> Tensor:
+        """Measure means [..., P]."""
+        ctx.b, ctx.whitened = b, b.whiten(mean - b.mean)
+        return 0.5 * ctx.whitened.square().sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """Gradient of the mean."""
+        return grad.unsqueeze(-1) * ctx.b.whiten(ctx.whitened, transposed=True), None
+
+
+class _CovariancePart(torch.autograd.Function):
+    """The covariance part as one node: its slope is the lower triangle of L_b⁻ᵀ (K - diag(1 / K_ii))."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        """Measure factors [..., P, P]."""
+        twice, below = _covariance_terms(a, b)
+        ctx.save_for_backward(a, b, below)
+        return 0.5 * twice
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """Gradient of a's factor."""
+        a, b, below = ctx.saved_tensors
+        own, other = a.diagonal(dim1=-2, dim2=-1), b.diagonal(dim1=-2, dim2=-1)
+        slope = (own - other) * (own + other) / (own * other)  # K_ii - 1 / K_ii without cancellation, [..., P]
+        inner = torch.linalg.solve_triangular(b.mT, below + torch.diag_embed(slope), upper=True).tril()
+        return grad[..., None, None] * inner, None
 
 
 def kl_divergence(a: Gaussian, b: Gaussian) -> Tensor:
