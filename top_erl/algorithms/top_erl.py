@@ -13,7 +13,7 @@ Axes: `C` critics, `B` episodes, `K` segments, `L` actions per segment, `T` stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -27,19 +27,11 @@ from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.algorithms.learner import IterationStats
 from top_erl.algorithms.optim import adam, adam_w, flatten_state, restore_state, set_rate
 from top_erl.algorithms.segments import Segments
-from top_erl.algorithms.stats import (
-    CriticStats,
-    Diverged,
-    PolicyStats,
-    Stats,
-    columns,
-    mean_stats,
-    named_numbers,
-    sum_stats,
-)
+from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, sum_stats
+from top_erl.algorithms.steps import GradientSteps
 from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
 from top_erl.devices import send
-from top_erl.errors import RunStopped, UserError
+from top_erl.errors import UserError
 from top_erl.models import CriticEnsemble, GaussianPolicy
 from top_erl.models.products import LOW
 from top_erl.models.tools import frozen, frozen_copy, in_mode, move_towards, seeded
@@ -47,8 +39,6 @@ from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Scores
 from top_erl.seeding import derive, torch_generator
 from top_erl.trust_region import Gaussian, Projected, kl_divergence
-
-LinAlgError = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 _CHUNK_TOKENS = {"cpu": 4096}
 """Tokens per pass through the transformer, by kind of device; elsewhere a batch is one pass."""
@@ -159,34 +149,6 @@ class TopErlLearner(EpisodicLearner):
         self.replay.add(episodes)
         return scores
 
-    def _run_steps(
-        self, kind: str, count: int, generator: torch.Generator, step: Callable[[EpisodeBatch, Tensor], Stats]
-    ) -> list[Stats]:
-        """Do gradient steps on fresh batches; afterwards make sure that no loss is NaN or exploded."""
-        drawn: list[Tensor] = []
-        stats: list[Stats] = []
-        failure: Exception | None = None
-        while len(drawn) < count and failure is None:
-            drawn.append(self.replay.draw(self.config.learn.batch_size, generator))
-            try:
-                stats.append(step(self.replay.gather(drawn[-1]), drawn[-1]))
-            except (RunStopped, LinAlgError) as error:  # a mean or covariance that cannot be used
-                failure = error
-        losses = torch.stack([s.loss for s in stats]).tolist() if stats else []  # the only wait for the device
-        for number, loss in enumerate(losses, start=1):
-            if not abs(loss) < Diverged.LIMIT:
-                raise self._diverged(kind, number, f"its loss is {loss:.3g}", drawn[number - 1])
-        if failure is not None:
-            raise self._diverged(kind, len(drawn), str(failure), drawn[-1]) from failure
-        return stats
-
-    def _diverged(self, kind: str, number: int, reason: str, drawn: Tensor) -> Diverged:
-        """Say which step failed, with its batch."""
-        batch = self.replay.gather(drawn)
-        tensors = {name: getattr(batch, name) for name in ("state", "reference", "action", "reward")}
-        rate = self.config.learn.critic_rate if kind == "critic" else self.config.learn.policy_rate
-        return Diverged(kind, number, reason, tensors, f"--learn.{kind}-rate {rate / 3:.1g}")
-
     # ------------------------------------------------------------------ the critic (Sec. 4.2 and 4.3)
 
     def _critic_steps(self, count: int, generator: torch.Generator, bound: float | None) -> list[CriticStats]:
@@ -198,7 +160,8 @@ class TopErlLearner(EpisodicLearner):
             gaussian = None if known is None else replace(known, mean=known.mean[send(drawn, self.device)])
             return self.critic_step(batch, generator, bound, gaussian)
 
-        return self._run_steps("critic", count, generator, step)
+        learn = self.config.learn
+        return GradientSteps("critic", self.replay, learn.batch_size, learn.critic_rate).run(count, generator, step)
 
     def critic_step(
         self,
@@ -292,10 +255,12 @@ class TopErlLearner(EpisodicLearner):
     def _policy_steps(self, count: int, generator: torch.Generator, bound: float | None) -> list[PolicyStats]:
         """All policy steps of an iteration; the last one measures the trust region too."""
         left = iter(range(count, 0, -1))
-        return self._run_steps(
-            *("policy", count, generator),
-            lambda batch, _: self.policy_step(batch, generator, bound, next(left) == 1),
-        )
+
+        def step(batch: EpisodeBatch, drawn: Tensor) -> PolicyStats:
+            return self.policy_step(batch, generator, bound, next(left) == 1)
+
+        learn = self.config.learn
+        return GradientSteps("policy", self.replay, learn.batch_size, learn.policy_rate).run(count, generator, step)
 
     def policy_step(
         self,
