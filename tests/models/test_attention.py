@@ -101,3 +101,23 @@ def test_long_sequences_and_other_devices_take_the_fused_kernel() -> None:
     assert isinstance(make_attention(LONGEST_BATCHED, HEADS, torch.device("cpu")), BatchedAttention)
     assert isinstance(make_attention(LONGEST_BATCHED + 1, HEADS, torch.device("cpu")), FusedAttention)
     assert isinstance(make_attention(2, HEADS, torch.device("meta")), FusedAttention)
+
+
+@pytest.mark.parametrize("size", [1.0, 5.0, 20.0, 300.0])
+def test_scores_of_any_size(size: float) -> None:
+    """Scores of ±1, ±25, ±400 and ±90 000: the last two would overflow without subtracting the largest first."""
+    tokens = size * torch.randn(270, 17, 3 * HEADS * 4, generator=torch.Generator().manual_seed(1))
+    batched, fused = BatchedAttention(HEADS), fused_attention(tokens.double(), HEADS)
+    mixed = batched.forward(tokens)
+    assert torch.isfinite(mixed).all()
+    torch.testing.assert_close(mixed, fused.float(), rtol=1e-3, atol=1e-3 * size)
+    assert torch.isfinite(batched.backward(torch.ones_like(mixed))).all()
+
+
+@pytest.mark.parametrize("count", [2, 270])
+def test_nan_stays_nan(count: int) -> None:
+    tokens = torch.zeros(count, 17, 3 * HEADS * 4)
+    tokens[1, 2, 0] = torch.nan
+    mixed = BatchedAttention(HEADS).forward(tokens)
+    assert torch.isnan(mixed[1, 2]).any()
+    assert torch.isfinite(mixed[:, :2]).all()

@@ -77,8 +77,7 @@ class BatchedAttention(CausalAttention):
         packed = query_key_value.reshape(groups, tokens, 3, heads, size).permute(2, 0, 3, 1, 4)  # [3, n, H, m, d]
         self._packed = packed.reshape(3, groups * heads, tokens, size)
         query, key, value = self._packed
-        mask = _mask(group, length, query.dtype)
-        self._weights = torch.baddbmm(mask, query, key.mT, alpha=size**-0.5).softmax(-1)  # [n·H, m, m]
+        self._weights = _weights(query, key, length)
         mixed = torch.bmm(self._weights, value).view(groups, heads, tokens, size)
         return mixed.transpose(1, 2).reshape(count, length, -1)
 
@@ -89,12 +88,12 @@ class BatchedAttention(CausalAttention):
         query, key, value = self._packed
         out = torch.empty_like(self._packed)
         torch.bmm(self._weights.mT, grad_mixed, out=out[2])
-        # softmax: ds = p ∘ (dp - Σ_j p dp), here with the factor d^-½ of the scores
+        # softmax: ds = p ∘ (dp - Σ_j p dp); the factor d^-½ of the scores comes with the products
         grad_weights = torch.bmm(grad_mixed, value.mT)
         grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, grad.dtype)
-        grad_scores *= size**-0.5
-        torch.bmm(grad_scores, key, out=out[0])
-        torch.bmm(grad_scores.mT, query, out=out[1])
+        scale = size**-0.5
+        torch.baddbmm(out[0], grad_scores, key, beta=0, alpha=scale, out=out[0])
+        torch.baddbmm(out[1], grad_scores.mT, query, beta=0, alpha=scale, out=out[1])
         unpacked = out.view(3, groups, heads, tokens, size).permute(1, 3, 0, 2, 4)
         return unpacked.reshape(*grad.shape[:2], -1)
 
@@ -145,10 +144,40 @@ def group_size(count: int, length: int) -> int:
     return next((group for group in divisors if group * length >= _FEWEST_TOKENS), divisors[-1])
 
 
+_MANY_ROWS = 8192
+"""Rows from which five passes over them beat one call of softmax, measured."""
+_SUMS = (1e-30, 1e30)
+"""Sums of exponentials that can be trusted: nothing of weight has overflowed or vanished."""
+
+
+def _weights(query: Tensor, key: Tensor, length: int) -> Tensor:
+    """Softmax of the scaled scores over the tokens that may be seen, [n·H, m, d] twice to [n·H, m, m].
+
+    Over rows that do not fill vector registers, PyTorch's softmax takes ten times as long as the exponentials in it.
+    For many such rows they are taken without subtracting the row's largest score first, which only matters for scores
+    beyond ±70; the sums tell.
+    """
+    count, tokens, size = query.shape
+    scale = size**-0.5
+    if tokens > _FEWEST_TOKENS and count * tokens > _MANY_ROWS:
+        scores = query.new_empty(count, tokens, tokens)
+        torch.baddbmm(scores, query, key.mT, beta=0, alpha=scale, out=scores)
+        total = scores.exp_().mul_(_seen(tokens, length, query.dtype)).sum(-1, keepdim=True)
+        least, most = total.aminmax()
+        if float(least) > _SUMS[0] and float(most) < _SUMS[1]:
+            return scores.div_(total)
+    return torch.baddbmm(_mask(tokens, length, query.dtype), query, key.mT, alpha=scale).softmax(-1)
+
+
 @lru_cache(maxsize=256)
-def _mask(group: int, length: int, dtype: torch.dtype) -> Tensor:
-    """0 where a token may look, -inf elsewhere: causal inside each sequence, nothing across; [m, m]."""
-    token = torch.arange(group * length, device="cpu")
+def _seen(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
+    """1 where a token may look, 0 elsewhere: causal inside each sequence, nothing across; [m, m]."""
+    token = torch.arange(tokens, device="cpu")
     sequence = token // length
-    allowed = (sequence[:, None] == sequence) & (token[:, None] >= token)
-    return torch.zeros(allowed.shape, dtype=dtype, device="cpu").masked_fill_(~allowed, float("-inf"))
+    return ((sequence[:, None] == sequence) & (token[:, None] >= token)).to(dtype)
+
+
+@lru_cache(maxsize=256)
+def _mask(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
+    """The same to be added to scores: 0 where a token may look, -inf elsewhere; [m, m]."""
+    return _seen(tokens, length, dtype).log()
