@@ -20,6 +20,7 @@ _LAPTOP_STEPS = 800
 _LAPTOP_RETURN = 10.0
 """What returns are scaled to: a value head that starts near zero wastes thousands of steps on large ones."""
 _LAPTOP_ITERATIONS = 1000
+_METAWORLD_ITERATIONS = 500
 _METAWORLD_REWARD = 10.0
 """What Meta-World pays per step when a task is solved."""
 
@@ -145,11 +146,12 @@ def _laptop(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, Evalu
             standardize=True,
         ),
     )
+    iterations = _LAPTOP_ITERATIONS
     if spec.id.startswith("metaworld/"):
-        algorithm = _laptop_metaworld(algorithm)
+        algorithm, iterations = _laptop_metaworld(algorithm), _METAWORLD_ITERATIONS
     elif spec.id.startswith("top_erl/HopperJump"):
         algorithm = replace(algorithm, learn=replace(algorithm.learn, policy_condition="segment"))
-    steps = _LAPTOP_ITERATIONS * algorithm.collect.episodes * spec.horizon
+    steps = iterations * algorithm.collect.episodes * spec.horizon
     evaluation = EvaluationConfig(interval=20, episodes=100 if spec.horizon <= 50 else 20)
     return algorithm, spec.primitive, steps, evaluation
 
