@@ -103,15 +103,34 @@ def test_long_sequences_and_other_devices_take_the_fused_kernel() -> None:
     assert isinstance(make_attention(2, HEADS, torch.device("meta")), FusedAttention)
 
 
-@pytest.mark.parametrize("size", [1.0, 5.0, 20.0, 300.0])
+MANY = 270  # sequences of 17 tokens: enough for weights by exponentials and sums
+
+
+def _compare_with_double(tokens: Tensor, tolerance: float) -> None:
+    pull = torch.randn(*tokens.shape[:2], tokens.shape[2] // 3, generator=torch.Generator().manual_seed(2))
+    exact = tokens.double().requires_grad_()
+    expected = fused_attention(exact, HEADS)
+    (expected * pull).sum().backward()
+    assert exact.grad is not None
+    batched = BatchedAttention(HEADS)
+    torch.testing.assert_close(batched.forward(tokens).double(), expected.detach(), rtol=0, atol=tolerance)
+    torch.testing.assert_close(batched.backward(pull).double(), exact.grad, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0, 3.0, 6.0])
 def test_scores_of_any_size(size: float) -> None:
-    """Scores of ±1, ±25, ±400 and ±90 000: the last two would overflow without subtracting the largest first."""
-    tokens = size * torch.randn(270, 17, 3 * HEADS * 4, generator=torch.Generator().manual_seed(1))
-    batched, fused = BatchedAttention(HEADS), fused_attention(tokens.double(), HEADS)
-    mixed = batched.forward(tokens)
-    assert torch.isfinite(mixed).all()
-    torch.testing.assert_close(mixed, fused.float(), rtol=1e-3, atol=1e-3 * size)
-    assert torch.isfinite(batched.backward(torch.ones_like(mixed))).all()
+    """Scores up to 8, 31, 69 and 280; the last overflow unless a row's largest score is subtracted."""
+    noise = torch.randn(MANY, 17, 3 * HEADS * 4, generator=torch.Generator().manual_seed(1))
+    _compare_with_double(size * noise, tolerance=1e-5 * size**3)
+
+
+@pytest.mark.parametrize("size", [5.0, 13.0, 20.0])
+def test_scores_that_are_all_very_negative(size: float) -> None:
+    """Scores about -50, -340 and -800: their exponentials vanish, the weights must not."""
+    tokens = 0.1 * torch.randn(MANY, 17, 3, HEADS, 4, generator=torch.Generator().manual_seed(1))
+    tokens[:, :, 0] += size
+    tokens[:, :, 1] -= size
+    _compare_with_double(tokens.flatten(2), tolerance=1e-4 * size)
 
 
 @pytest.mark.parametrize("count", [2, 270])

@@ -165,6 +165,13 @@ def test_a_killed_worker_is_told_with_its_exit_code(pool: MakePool, seeds: list[
         _play(pool(f"{TOYS}:Dies", 2), seeds, 6)
 
 
+def test_a_pool_is_of_use_after_a_worker_was_killed(pool: MakePool) -> None:
+    remote = pool(f"{TOYS}:Dies", 2)
+    with pytest.raises(RunStopped, match="exit code -9"):
+        _play(remote, [31, 2], 6)
+    _assert_same(_play(remote, [5, 6], 6), _play(LocalPlayer(ToyTask()), [5, 6], 6))
+
+
 def test_a_worker_killed_between_two_messages(pool: MakePool) -> None:
     player = pool(f"{TOYS}:ToyTask", 1)
     starts = player.begin([1])
@@ -350,5 +357,33 @@ def test_a_failed_episode_of_a_part_leaves_the_others_alone(pool: MakePool) -> N
 
 
 def test_play_needs_begin(pool: MakePool) -> None:
+    remote = pool(f"{TOYS}:ToyTask", 2)
     with pytest.raises(RuntimeError, match="without begin"):
-        pool(f"{TOYS}:ToyTask", 2).play(np.zeros((1, 6, 4)))
+        remote.play(np.zeros((1, 6, 4)))
+    remote.begin([1])
+    remote.close()
+    with pytest.raises(RuntimeError, match="without begin"):
+        remote.play(np.zeros((1, 6, 4)))
+    _assert_same(_play(remote, [1, 2], 6), _play(LocalPlayer(ToyTask()), [1, 2], 6))
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_every_episode_needs_a_reference(pool: MakePool, count: int) -> None:
+    remote = pool(f"{TOYS}:PointTask", 2)
+    remote.begin([21, 22, 23, 24])
+    with pytest.raises(UserError, match=f"has begun 4 episodes and needs a reference for each, got {count}"):
+        remote.play(np.zeros((count, 8, 2)))
+
+
+def test_a_pool_is_of_use_after_an_interruption(pool: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = pool(f"{TOYS}:ToyTask", 2)
+    starts = remote.begin([1, 2])
+    remote.play(_still(starts, 6), [3, 4])
+
+    def interrupt() -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(remote._pipes[1], "recv", interrupt)  # after the first worker's answer, before the second's
+    with pytest.raises(KeyboardInterrupt):
+        remote.outcomes()
+    _assert_same(_play(remote, [5, 6], 6), _play(LocalPlayer(ToyTask()), [5, 6], 6))

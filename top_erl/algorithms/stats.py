@@ -28,7 +28,7 @@ class CriticStats:
 
 @dataclass(frozen=True)
 class PolicyStats:
-    """One policy step, or the mean over an iteration's; what costs time is measured in the last step only."""
+    """One policy step, or the mean over an iteration's; not every step must measure the last four."""
 
     loss: Tensor
     """What is minimised."""

@@ -146,11 +146,16 @@ class WorkerPool(Player):
         """Hand out the references and return at once."""
         if self._board is None:
             raise RuntimeError("play() without begin()")
+        if len(reference) != len(self._seeds):
+            raise UserError(
+                f"{self._task_id} has begun {len(self._seeds)} episodes and needs a reference for each, "
+                f"got {len(reference)}."
+            )
         shares = self._split(len(reference))
-        self._busy = len(shares)
         self._board.write(shares)
         for worker, share in enumerate(shares):
             self._send(worker, ("play", Batch(self._seeds, reference, share)))
+        self._busy = len(shares)
         if next_seeds:
             self._send_begin(next_seeds)
             self._announced = tuple(next_seeds)
@@ -181,7 +186,7 @@ class WorkerPool(Player):
                 process.kill()
                 process.join()
         self._pipes, self._processes = [], []
-        self._announced, self._busy, self._answered = (), 0, False
+        self._board, self._announced, self._busy, self._answered = None, (), 0, False
 
     def _split(self, count: int) -> list[range]:
         """Rows of each worker's share of `count` episodes."""
@@ -216,11 +221,16 @@ class WorkerPool(Player):
             return reply
         except (EOFError, ConnectionResetError):
             raise self._died(worker) from None
+        except KeyboardInterrupt:  # answers may be left in the pipes: the next episodes begin with new workers
+            self.close()
+            raise
 
     def _died(self, worker: int) -> RunStopped:
+        """Say how a worker ended; the others end as well, so that the next episodes begin with new ones."""
         self._processes[worker].join(timeout=1.0)
-        code = self._processes[worker].exitcode
-        if not self._answered:
+        code, answered = self._processes[worker].exitcode, self._answered
+        self.close()
+        if not answered:
             return RunStopped(
                 f"Worker process {worker} could not start (exit code {code}). Workers import the script that trains: "
                 'keep its calls under if __name__ == "__main__":, or play in this process (--workers 0).'

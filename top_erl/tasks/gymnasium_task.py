@@ -76,7 +76,7 @@ class GymnasiumTask(Task):
         """Reset one environment per seed."""
         self._episodes = []
         seeds = checked_seeds(self.spec, seeds)
-        starts = [self._start(self._env(index), seed) for index, seed in enumerate(seeds)]
+        starts = [self._start(self._environment_for(index), seed) for index, seed in enumerate(seeds)]
         self._episodes = [episode for episode, _, _ in starts]
         return EpisodeStarts(
             observation=np.stack([episode.observation for episode, _, _ in starts]),
@@ -132,7 +132,7 @@ class GymnasiumTask(Task):
             self._envs.pop().close()
         self._episodes = []
 
-    def _env(self, index: int) -> Env:
+    def _environment_for(self, index: int) -> Env:
         """Find or make the environment of a batch's episode."""
         if index == len(self._envs):
             self._envs.append(self.make_env())

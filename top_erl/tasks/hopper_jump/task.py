@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from top_erl.tasks.contract import EpisodeOutcomes, PrimitiveSettings, TaskSpec
-from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
+from top_erl.tasks.contract import PrimitiveSettings, TaskSpec
+from top_erl.tasks.gymnasium_task import Env, Episode, GymnasiumTask
 from top_erl.tasks.hopper_jump.rewards import NO_LANDING_DISTANCE
 from top_erl.tasks.markov import rewards_at_event
 
@@ -100,17 +100,12 @@ class HopperJumpSparse(GymnasiumTask):
         """Read joint angles and velocities, [..., D] each, off observations, [..., 16]."""
         return observation[..., _JOINTS], observation[..., _JOINT_VELOCITIES]
 
-    def play(self, reference: Array) -> EpisodeOutcomes:
-        """Track the references, [B, T, 2D], and pay what follows take-off at take-off."""
-        outcomes = super().play(reference)
-        if not self._markov_reward:
-            return outcomes
-        left_floor = np.zeros(outcomes.reward.shape, dtype=bool)  # [B, T]
-        for episode, env in zip(left_floor, self._envs, strict=False):  # there may be more environments than episodes
-            step = _hopper(env).left_floor_at
-            if step is not None:
-                episode[step:] = True
-        return replace(outcomes, reward=rewards_at_event(outcomes.reward, left_floor))
+    def _play_one(self, episode: Episode, reference: Array, observation: Array, reward: Array) -> None:
+        """Track a reference, [T, 2D], and pay what follows take-off at take-off."""
+        super()._play_one(episode, reference, observation, reward)
+        step = _hopper(episode.env).left_floor_at
+        if self._markov_reward and step is not None:
+            reward[:] = rewards_at_event(reward, np.arange(len(reward)) >= step)
 
 
 class HopperJump(HopperJumpSparse):

@@ -73,9 +73,9 @@ class MetaworldTask(GymnasiumTask):
         position = np.broadcast_to(start, (*observation.shape[:-1], NUM_DOF)).copy()
         return position, np.zeros_like(position)
 
-    def _env(self, index: int) -> Env:
+    def _environment_for(self, index: int) -> Env:
         """Find or make the one environment that plays all episodes."""
-        return super()._env(0)
+        return super()._environment_for(0)
 
     def _start(self, env: Any, seed: int) -> tuple[Episode, Array, Array]:
         """Reset the environment and note the start."""
