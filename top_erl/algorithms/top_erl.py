@@ -40,7 +40,7 @@ from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Score
 from top_erl.seeding import derive, torch_generator
 from top_erl.trust_region import Gaussian, Projected, kl_divergence
 
-_CHUNK_TOKENS = {"cpu": 4096}
+_CHUNK_TOKENS = {"cpu": 6144}
 """Tokens per pass through the transformer, by kind of device; elsewhere a batch is one pass."""
 
 
