@@ -34,7 +34,6 @@ class CausalAttention(ABC):
         """Make a pass with a number of heads."""
         self.heads = heads
 
-    @abstractmethod
     def forward(self, query_key_value: Tensor) -> Tensor:
         """Mix the tokens of each sequence, each from itself and the ones before.
 
@@ -44,10 +43,25 @@ class CausalAttention(ABC):
         Returns:
             Mixed values, [N, M, E].
         """
+        count, length, triple = query_key_value.shape
+        mixed = query_key_value.new_empty(count, length, triple // 3)
+        self.forward_into(query_key_value, mixed)
+        return mixed
 
-    @abstractmethod
     def backward(self, grad: Tensor) -> Tensor:
         """Gradient of queries, keys and values, [N, M, 3E], from that of the mixed values, [N, M, E]."""
+        count, length, width = grad.shape
+        out = grad.new_empty(count, length, 3 * width)
+        self.backward_into(grad, out)
+        return out
+
+    @abstractmethod
+    def forward_into(self, query_key_value: Tensor, mixed: Tensor) -> None:
+        """`forward`, written to `mixed`, [N, M, E]."""
+
+    @abstractmethod
+    def backward_into(self, grad: Tensor, out: Tensor) -> None:
+        """`backward`, written to `out`, [N, M, 3E]."""
 
 
 class FusedAttention(CausalAttention):
@@ -61,14 +75,22 @@ class FusedAttention(CausalAttention):
         return self._mixed.detach()
 
     def backward(self, grad: Tensor) -> Tensor:
-        """Gradient of the inputs."""
+        """Gradient of the inputs, [N, M, E] to [N, M, 3E]."""
         return torch.autograd.grad(self._mixed, self._inputs, grad, retain_graph=True)[0]
+
+    def forward_into(self, query_key_value: Tensor, mixed: Tensor) -> None:
+        """Mix, and copy."""
+        mixed.copy_(self.forward(query_key_value))
+
+    def backward_into(self, grad: Tensor, out: Tensor) -> None:
+        """Differentiate, and copy."""
+        out.copy_(self.backward(grad))
 
 
 class BatchedAttention(CausalAttention):
     """Attention by batched matrix products over groups of sequences."""
 
-    def forward(self, query_key_value: Tensor) -> Tensor:
+    def forward_into(self, query_key_value: Tensor, mixed: Tensor) -> None:
         """Mix, [N, M, 3E] to [N, M, E]."""
         count, length, triple = query_key_value.shape
         group = group_size(count, length)
@@ -78,24 +100,24 @@ class BatchedAttention(CausalAttention):
         self._packed = packed.reshape(3, groups * heads, tokens, size)
         query, key, value = self._packed
         self._weights = _weights(query, key, length)
-        mixed = torch.bmm(self._weights, value).view(groups, heads, tokens, size)
-        return mixed.transpose(1, 2).reshape(count, length, -1)
+        by_head = torch.bmm(self._weights, value).view(groups, heads, tokens, size)
+        mixed.view(groups, tokens, heads, size).copy_(by_head.transpose(1, 2))
 
-    def backward(self, grad: Tensor) -> Tensor:
-        """Gradient of the inputs."""
+    def backward_into(self, grad: Tensor, out: Tensor) -> None:
+        """Gradient of the inputs, [N, M, E] to [N, M, 3E]."""
         groups, tokens, heads, size = self._sizes
         grad_mixed = grad.reshape(groups, tokens, heads, size).transpose(1, 2).reshape(-1, tokens, size)  # [n·H, m, d]
         query, key, value = self._packed
-        out = torch.empty_like(self._packed)
-        torch.bmm(self._weights.mT, grad_mixed, out=out[2])
+        packed = torch.empty_like(self._packed)
+        torch.bmm(self._weights.mT, grad_mixed, out=packed[2])
         # softmax: ds = p ∘ (dp - Σ_j p dp); the factor d^-½ of the scores comes with the products
         grad_weights = torch.bmm(grad_mixed, value.mT)
         grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, grad.dtype)
         scale = size**-0.5
-        torch.baddbmm(out[0], grad_scores, key, beta=0, alpha=scale, out=out[0])
-        torch.baddbmm(out[1], grad_scores.mT, query, beta=0, alpha=scale, out=out[1])
-        unpacked = out.view(3, groups, heads, tokens, size).permute(1, 3, 0, 2, 4)
-        return unpacked.reshape(*grad.shape[:2], -1)
+        torch.baddbmm(packed[0], grad_scores, key, beta=0, alpha=scale, out=packed[0])
+        torch.baddbmm(packed[1], grad_scores.mT, query, beta=0, alpha=scale, out=packed[1])
+        unpacked = packed.view(3, groups, heads, tokens, size).permute(1, 3, 0, 2, 4)
+        out.view(groups, tokens, 3, heads, size).copy_(unpacked)
 
 
 def make_attention(length: int, heads: int, device: torch.device) -> CausalAttention:

@@ -87,7 +87,8 @@ class Block(nn.Module):
         )
 
     def _pass(self) -> BlockPass:
-        return BlockPass(self.weights(), self.heads, self.products)
+        """One pass without a way back."""
+        return BlockPass(self.weights(), self.heads, self.products, keep=False)
 
 
 def _of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
@@ -117,11 +118,14 @@ class _Stack(torch.autograd.Function):
     ) -> Tensor:
         """Transform tokens, [R, E]."""
         size = len(BlockWeights._fields)
+        keep = any(ctx.needs_input_grad)
         ctx.passes = []
         for number, (heads, products) in enumerate(settings):
             own = BlockWeights(*weights[number * size : (number + 1) * size])  # type: ignore[arg-type]
-            ctx.passes.append(BlockPass(own, heads, products))
-            rows = ctx.passes[-1].forward(rows, layout)
+            block = BlockPass(own, heads, products, keep=keep)
+            rows = block.forward(rows, layout)
+            if keep:
+                ctx.passes.append(block)
         return rows
 
     @staticmethod

@@ -54,11 +54,11 @@ class BlockWeights(NamedTuple):
 
 
 class BlockPass:
-    """One pass of tokens through a block; keeps what its backward pass needs."""
+    """One pass of tokens through a block; keeps what its backward pass needs, if there will be one."""
 
-    def __init__(self, weights: BlockWeights, heads: int, products: Products) -> None:
-        """Prepare the weights for being multiplied."""
-        self.weights, self.heads, self.products = weights, heads, products
+    def __init__(self, weights: BlockWeights, heads: int, products: Products, *, keep: bool) -> None:
+        """Prepare the weights for being multiplied; without `keep` there is no way back."""
+        self.weights, self.heads, self.products, self.keep = weights, heads, products, keep
         factors = (weights.heads_weight, weights.out_weight, weights.in_weight, weights.mlp_weight)
         self.heads_factor, self.out_factor, self.in_factor, self.mlp_factor = map(products.factor, factors)
 
@@ -66,12 +66,13 @@ class BlockPass:
         """Transform the tokens of sequences, [R, E]."""
         self._x, self._layout = rows, layout
         self._attention = [make_attention(length, self.heads, rows.device) for _, length in layout]
-        heads = self.project(rows, slice(None))  # [R, 3E]
-        mixed = [
-            attention.forward(part.view(*shape, -1)).flatten(0, 1)
-            for attention, part, shape in zip(self._attention, heads.split(rows_of(layout)), layout, strict=True)
-        ]
-        return self.feed_forward(rows, _joined(mixed))
+        heads = _split(self.project(rows, slice(None)), layout)  # [N, M, 3E] each
+        if len(layout) == 1:
+            return self.feed_forward(rows, self._attention[0].forward(heads[0]).flatten(0, 1))
+        mixed = torch.empty_like(rows)  # [R, E]
+        for attention, part, out in zip(self._attention, heads, _split(mixed, layout), strict=True):
+            attention.forward_into(part, out)
+        return self.feed_forward(rows, mixed)
 
     def project(self, x: Tensor, part: slice) -> Tensor:
         """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
@@ -88,7 +89,8 @@ class BlockPass:
         normed, self._second = _normalise(self._y, weights.second_scale, weights.second_shift)
         self._normed_y = products.factor(normed)
         self._before = products.affine(self._normed_y, self.in_factor.mT, weights.in_bias)
-        self._hidden = products.factor(fn.gelu(self._before))  # [R, 4E]
+        activate = fn.gelu if self.keep else torch.ops.aten.gelu_
+        self._hidden = products.factor(activate(self._before))  # [R, 4E]
         return products.add_product(self._y + weights.mlp_bias, self._hidden, self.mlp_factor.mT)
 
     def backward(self, grad: Tensor, want: bool) -> tuple[Tensor, list[Tensor | None]]:
@@ -105,10 +107,7 @@ class BlockPass:
         grad_y += grad
         y_factor = products.factor(grad_y)
         grad_mixed = products.product(y_factor, self.out_factor)
-        parts = zip(self._attention, grad_mixed.split(rows_of(self._layout)), self._layout, strict=True)
-        grad_heads = _joined(
-            [attention.backward(part.view(*shape, -1)).flatten(0, 1) for attention, part, shape in parts]
-        )
+        grad_heads = self._attention_backward(grad_mixed)
         heads_factor = products.factor(grad_heads)
         norm = (weights.first_scale, weights.first_shift)
         grad_x, *first = _normalise_backward(
@@ -124,10 +123,20 @@ class BlockPass:
             *(products.product(z_factor.mT, self._hidden), grad.sum(0)),
         ]
 
+    def _attention_backward(self, grad: Tensor) -> Tensor:
+        """Gradient of queries, keys and values, [R, 3E], from that of what attention mixed, [R, E]."""
+        parts = _split(grad, self._layout)
+        if len(parts) == 1:
+            return self._attention[0].backward(parts[0]).flatten(0, 1)
+        out = grad.new_empty(grad.shape[0], 3 * grad.shape[1])
+        for attention, part, own in zip(self._attention, parts, _split(out, self._layout), strict=True):
+            attention.backward_into(part, own)
+        return out
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    """The rows of all parts, [R, ...]."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+def _split(rows: Tensor, layout: Layout) -> list[Tensor]:
+    """The sequences of each length, [N, M, F], as they lie in the rows of a matrix, [R, F]."""
+    return [part.view(*shape, -1) for part, shape in zip(rows.split(rows_of(layout)), layout, strict=True)]
 
 
 _Statistics = tuple[Tensor, Tensor] | None
