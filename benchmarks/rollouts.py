@@ -28,8 +28,8 @@ TASKS = {
 """Tasks, and the step environments behind them."""
 
 
-EPISODES = 48
-"""Episodes of a batch."""
+STEPS = 4800
+"""Control steps of a batch, if these are at least 16 episodes."""
 
 BATCHES = 3
 """Batches played in a row."""
@@ -42,7 +42,8 @@ def run(quick: bool) -> list[dict[str, object]]:
         seconds = 1.0 if quick else 5.0
         bare = _bare_steps_per_second(task_id, seconds)
         local, one, two = _batch_seconds(task_id, 3 * seconds)
-        steps = EPISODES * make_task(task_id).spec.horizon
+        horizon = make_task(task_id).spec.horizon
+        steps = _episodes(horizon) * horizon
         rows.append(
             {
                 "task": task_id,
@@ -59,17 +60,18 @@ def run(quick: bool) -> list[dict[str, object]]:
 def _batch_seconds(task_id: str, seconds: float) -> tuple[list[float], list[float], list[float]]:
     """Seconds per batch of episodes played in this process, by one worker and by two, in turns."""
     task = make_task(task_id)
+    horizon = task.spec.horizon
     players = [make_player(make_task(task_id), task_id, workers) for workers in (0, 1, 2)]
     times: tuple[list[float], list[float], list[float]] = ([], [], [])
     try:
         for player in players:
-            _play(player, task.spec.horizon)  # start-up
+            _play(player, horizon, _episodes(horizon))  # start-up
         end = time.perf_counter() + seconds
         while time.perf_counter() < end or len(times[0]) < 3:
             for player, measured in zip(players, times, strict=True):
                 began = time.perf_counter()
                 for batch in range(BATCHES):  # the next seeds are announced, as in training
-                    _play(player, task.spec.horizon, announce=batch < BATCHES - 1)
+                    _play(player, horizon, _episodes(horizon), announce=batch < BATCHES - 1)
                 measured.append((time.perf_counter() - began) / BATCHES)
         return times
     finally:
@@ -77,7 +79,12 @@ def _batch_seconds(task_id: str, seconds: float) -> tuple[list[float], list[floa
             player.close()
 
 
-def _play(player: Player, horizon: int, episodes: int = EPISODES, announce: bool = False) -> None:
+def _episodes(horizon: int) -> int:
+    """Episodes of a batch."""
+    return max(16, STEPS // horizon)
+
+
+def _play(player: Player, horizon: int, episodes: int, announce: bool = False) -> None:
     seeds = list(range(episodes))
     starts = player.begin(seeds)
     player.play(_stand_still(starts, horizon), seeds if announce else ())
