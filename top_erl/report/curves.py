@@ -36,6 +36,7 @@ class RunGroup:
 
     label: str
     method: str
+    task: str
     runs: list[list[Row]]
 
 
@@ -74,7 +75,7 @@ def plot_runs(folders: Sequence[Path], output: Path) -> None:
             for group, color in zip(groups, _COLORS * len(groups), strict=False):
                 _draw(axis, group, column, color)
             _finish(axis, column, title)
-        _add_legend(figure, axes[0])
+        _add_legend(figure, axes[0], {group.task for group in groups})
         try:
             figure.savefig(output, dpi=150)
         except (OSError, ValueError) as error:
@@ -100,7 +101,7 @@ def group_runs(folders: Sequence[Path]) -> list[RunGroup]:
         label = f"{config['method']} · {str(config['task']).rpartition('/')[2]}"
         if key not in groups and label in [group.label for group in groups.values()]:
             label = f"{label} · {folder.name}"  # another setting of the same task
-        groups.setdefault(key, RunGroup(label, str(config["method"]), [])).runs.append(rows)
+        groups.setdefault(key, RunGroup(label, str(config["method"]), str(config["task"]), [])).runs.append(rows)
     return [replace(group, label=f"{group.label} ({_seeds(len(group.runs))})") for group in groups.values()]
 
 
@@ -127,14 +128,19 @@ def _draw(axis: Any, group: RunGroup, column: str, color: str) -> None:
         )
 
 
-def _add_legend(figure: Any, axes: Sequence[Any]) -> None:
+def _add_legend(figure: Any, axes: Sequence[Any], tasks: set[str]) -> None:
     """Name the curves: in the first panel if there is one curve, else below all panels, where it covers nothing."""
     handles, labels = axes[0].get_legend_handles_labels()
     if len(labels) < 2:
         axes[0].legend(frameon=False, fontsize=8)
         figure.tight_layout()
         return
-    columns = max(1, min(len(labels), 2 * len(axes)))
+    if len(tasks) == 1:  # said once, above
+        (task,) = tasks
+        labels = [label.replace(f" · {task.rpartition('/')[2]}", "") for label in labels]
+        figure.suptitle(task, fontsize=10, x=0.01, ha="left")
+    width = 0.5 + 0.07 * max(map(len, labels))  # inches of the widest entry, about
+    columns = max(1, min(len(labels), int(figure.get_figwidth() / width)))
     rows = -(-len(labels) // columns)
     figure.legend(handles, labels, frameon=False, fontsize=8, loc="lower center", ncol=columns)
     figure.tight_layout(rect=(0, 0.02 + 0.06 * rows, 1, 1))
