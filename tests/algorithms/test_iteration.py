@@ -11,19 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from top_erl.algorithms import Diverged, TopErlLearner
-from top_erl.algorithms.stats import CriticStats, PolicyStats, mean_stats
-from top_erl.errors import UserError
+from top_erl.algorithms import TopErlLearner
 from top_erl.models.standardizer import Standardizer
-from top_erl.rollout import EpisodeBatch
 
-from .tiny import assert_same, batch_of, disturb, gradients, snapshot, tiny_config, tiny_learner, weights
-
-
-def _started(seed: int = 0, **sections: dict[str, Any]) -> TopErlLearner:
-    learner = tiny_learner(tiny_config(**sections), seed=seed)
-    learner.prefill()
-    return learner
+from .tiny import assert_same, batch_of, disturb, gradients, snapshot, started, tiny_config, tiny_learner, weights
 
 
 def _spied(
@@ -87,7 +78,7 @@ def test_prefill_collects_what_is_missing(wanted: int, rounds: list[int], monkey
 
 
 def test_standardised_inputs_come_from_the_prefill() -> None:
-    learner = _started(learn={"standardize": True, "target": "clipped"})
+    learner = started(learn={"standardize": True, "target": "clipped"})
     batch = batch_of(learner, 0, 1, 2, 3)
     states, actions = batch.state.reshape(-1, 5), batch.action.reshape(-1, 4)
 
@@ -101,13 +92,13 @@ def test_standardised_inputs_come_from_the_prefill() -> None:
     for critic in (*learner.critics.members, *learner.target_critics.members):
         assert_fitted(critic.standardize_state, states)  # type: ignore[arg-type]
         assert_fitted(critic.standardize_action, actions)  # type: ignore[arg-type]
-    plain = _started()
+    plain = started()
     assert not plain.policy.standardize.fitted
 
 
 def test_a_loaded_policy_keeps_its_standardisation() -> None:
     """Without its replay it collects anew; other statistics would make it another policy."""
-    learner = _started(learn={"standardize": True})
+    learner = started(learn={"standardize": True})
     resumed = tiny_learner(learner.config, seed=7)
     resumed.load_state_dict(snapshot(learner))
     resumed.prefill()
@@ -119,7 +110,7 @@ def test_a_loaded_policy_keeps_its_standardisation() -> None:
 
 
 def test_warm_up() -> None:
-    learner = _started(learn={"critic_start": 2, "policy_start": 3})
+    learner = started(learn={"critic_start": 2, "policy_start": 3})
     start = snapshot(learner)
     first = learner.iterate(1)
     assert not first.numbers
@@ -136,7 +127,7 @@ def test_warm_up() -> None:
 
 @pytest.mark.parametrize(("critic", "policy"), [(0, 0), (1, 0), (0, 2), (5, 3)])
 def test_number_of_steps(critic: int, policy: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = _started(learn={"critic_steps": critic, "policy_steps": policy})
+    learner = started(learn={"critic_steps": critic, "policy_steps": policy})
     order: list[str] = []
     for name in ("critic_step", "policy_step"):
         method = getattr(learner, name)
@@ -151,7 +142,7 @@ def test_number_of_steps(critic: int, policy: int, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_step_has_a_fresh_batch_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = _started(collect={"prefill": 32}, learn={"batch_size": 5})
+    learner = started(collect={"prefill": 32}, learn={"batch_size": 5})
     drawn: list[Tensor] = []
     draw = learner.replay.draw
     monkeypatch.setattr(learner.replay, "draw", lambda *args: drawn.append(draw(*args)) or drawn[-1])
@@ -165,7 +156,7 @@ def test_every_step_has_a_fresh_batch_of_its_size(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_when_episodes_enter_the_replay(overlap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = _started(collect={"overlap": overlap})
+    learner = started(collect={"overlap": overlap})
     sizes = _spied(learner, "critic_step", monkeypatch, lambda: len(learner.replay))
     learner.iterate(1)
     assert sizes == [4 if overlap else 6] * 3
@@ -174,7 +165,7 @@ def test_when_episodes_enter_the_replay(overlap: bool, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_episodes_come_from_the_policy_before_the_update(overlap: bool) -> None:
-    learner = _started(
+    learner = started(
         collect={"overlap": overlap}, trust_region={"anchor": "behaviour"}, learn={"policy_rate": 0.05, "batch_size": 4}
     )
     for iteration in (1, 2):
@@ -191,7 +182,7 @@ def test_episodes_come_from_the_policy_before_the_update(overlap: bool) -> None:
 
 def test_scores_are_those_of_the_new_episodes() -> None:
     for overlap in (False, True):
-        learner = _started(collect={"overlap": overlap, "reward_scale": 0.5})
+        learner = started(collect={"overlap": overlap, "reward_scale": 0.5})
         scores = learner.iterate(1).exploration
         stored = batch_of(learner, 4, 5).reward.sum(-1).numpy()
         np.testing.assert_allclose(scores.returns, 2.0 * stored, rtol=1e-5)  # unscaled
@@ -202,7 +193,7 @@ def test_scores_are_those_of_the_new_episodes() -> None:
 
 
 def test_target_critics_move_after_every_critic_step_by_their_rate() -> None:
-    learner = _started(learn={"critic_rate": 0.01})
+    learner = started(learn={"critic_rate": 0.01})
     for seed in range(3):
         slow = weights(learner.target_critics)
         learner.critic_step(batch_of(learner, 0, 1), torch.Generator().manual_seed(seed))
@@ -213,7 +204,7 @@ def test_target_critics_move_after_every_critic_step_by_their_rate() -> None:
 
 
 def test_policy_steps_do_not_move_the_slow_copies() -> None:
-    learner = _started()
+    learner = started()
     disturb(learner)
     before = weights(learner.target_critics), weights(learner.anchor)
     learner.policy_step(batch_of(learner, 0, 1), torch.Generator().manual_seed(0))
@@ -222,7 +213,7 @@ def test_policy_steps_do_not_move_the_slow_copies() -> None:
 
 
 def test_anchor_moves_once_per_iteration() -> None:
-    learner = _started(trust_region={"anchor_rate": 0.25}, learn={"policy_steps": 4, "policy_rate": 0.01})
+    learner = started(trust_region={"anchor_rate": 0.25}, learn={"policy_steps": 4, "policy_rate": 0.01})
     for iteration in (1, 2):
         slow = weights(learner.anchor)
         learner.iterate(iteration)
@@ -234,7 +225,7 @@ def test_anchor_moves_once_per_iteration() -> None:
 
 @pytest.mark.parametrize("learn", [{"policy_steps": 0}, {"policy_start": 2}], ids=str)
 def test_anchor_stays_without_policy_steps(learn: dict[str, int]) -> None:
-    learner = _started(learn=learn)
+    learner = started(learn=learn)
     disturb(learner)
     before = weights(learner.anchor)
     learner.iterate(1)
@@ -245,7 +236,7 @@ def test_anchor_stays_without_policy_steps(learn: dict[str, int]) -> None:
 
 
 def test_policy_step_leaves_the_critics_alone() -> None:
-    learner = _started(learn={"target": "clipped"})
+    learner = started(learn={"target": "clipped"})
     learner.critic_step(batch_of(learner, 0, 1), torch.Generator().manual_seed(0))
     before, slopes = weights(learner.critics), gradients(learner.critics)
     moments = {name: value for name, value in snapshot(learner).items() if name.startswith("critic_optimizer")}
@@ -261,7 +252,7 @@ def test_policy_step_leaves_the_critics_alone() -> None:
 
 
 def test_critic_step_leaves_the_policy_alone() -> None:
-    learner = _started()
+    learner = started()
     before = weights(learner.policy)
     learner.critic_step(batch_of(learner, 0, 1), torch.Generator().manual_seed(0))
     assert_same(before, weights(learner.policy))
@@ -272,7 +263,7 @@ def test_critic_step_leaves_the_policy_alone() -> None:
 def test_with_q_the_value_output_is_not_trained() -> None:
     """A batch whose Q errors vanish gives no gradient, whatever V says."""
     for target, trained in (("q", False), ("v", True)):
-        learner = _started(learn={"target": target})
+        learner = started(learn={"target": target})
         with torch.no_grad():
             for module in (learner.critics, learner.target_critics):
                 module.members[0].action_encoder.weight.zero_()  # type: ignore[union-attr, operator]
@@ -303,81 +294,13 @@ def test_entropy_bound_follows_its_schedule() -> None:
 
 
 def test_entropy_bound_reaches_both_kinds_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = _started(trust_region={"entropy": "linear", "entropy_target": 9.0})  # 54 at the end: it must widen
+    learner = started(trust_region={"entropy": "linear", "entropy_target": 9.0})  # 54 at the end: it must widen
     bounds: list[float | None] = []
     project = learner.project
     monkeypatch.setattr(learner, "project", lambda batch, bound: bounds.append(bound) or project(batch, bound))
     stats = learner.iterate(5)
     assert bounds == [learner.entropy_bound(5)] * 3  # all three critic steps share one projection
     assert stats.numbers["entropy"] == pytest.approx(learner.entropy_bound(5), rel=1e-5)
-
-
-# ---- divergence
-
-
-def _with_bad_episode(reward: float, seed: int) -> tuple[TopErlLearner, list[Tensor]]:
-    """A learner whose fifth stored episode has a bad reward, and the indices that it will draw."""
-    learner = _started(seed=seed, learn={"batch_size": 1, "critic_steps": 40, "policy_steps": 0})
-    good = batch_of(learner, 0)
-    learner.replay.add(EpisodeBatch(good.state, good.reference, good.action, torch.full_like(good.reward, reward)))
-    drawn: list[Tensor] = []
-    draw = learner.replay.draw
-    learner.replay.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]  # type: ignore[method-assign, func-returns-value]
-    return learner, drawn
-
-
-@pytest.mark.parametrize(("reward", "seed"), [(math.nan, 0), (math.inf, 1), (-1e7, 2)])
-def test_an_exploded_loss_stops_with_its_step_and_batch(reward: float, seed: int) -> None:
-    learner, drawn = _with_bad_episode(reward, seed)
-    with pytest.raises(Diverged, match="critic step") as caught:
-        learner.iterate(1)
-    number = next(i for i, index in enumerate(drawn, start=1) if index.item() == 4)
-    assert (caught.value.kind, caught.value.number) == ("critic", number)
-    assert f"critic step {number} diverged: its loss is" in str(caught.value)
-    torch.testing.assert_close(caught.value.batch["reward"], torch.full((1, 12), reward), equal_nan=True)
-
-
-def test_large_but_bearable_losses_pass() -> None:
-    learner, drawn = _with_bad_episode(-1e3, seed=0)  # (12 · 1e3)² ≈ 1.4e8 is below 1e10
-    learner.iterate(1)
-    assert 4 in [index.item() for index in drawn]
-
-
-@pytest.mark.parametrize(("kind", "critic_steps"), [("critic", 3), ("policy", 0)])
-def test_a_broken_covariance_stops_with_its_step_and_batch(kind: str, critic_steps: int) -> None:
-    learner = _started(learn={"critic_steps": critic_steps})
-    learner.anchor.raw_covariance.data[0] = math.nan
-    with pytest.raises(Diverged, match=f"{kind} step 1 diverged: the covariance of the old policy") as caught:
-        learner.iterate(1)
-    assert (caught.value.kind, caught.value.number) == (kind, 1)
-    assert "contains NaN" in caught.value.reason
-    assert len(caught.value.batch["reward"]) == 3
-
-
-def test_a_policy_that_flew_away_names_the_step_that_did_it() -> None:
-    """The first step's loss is still finite, its update is not: the second step cannot be taken."""
-    learner = _started(learn={"critic_steps": 0, "policy_steps": 3, "policy_rate": 1e30})
-    with pytest.raises(Diverged, match="policy step 2 diverged") as caught:
-        learner.iterate(1)
-    assert (caught.value.kind, caught.value.number) == ("policy", 2)
-
-
-def test_the_first_bad_step_is_named_even_if_a_later_one_fails_outright() -> None:
-    learner = _started(learn={"critic_steps": 0, "policy_steps": 3})
-    for parameter in learner.critics.parameters():
-        parameter.data.fill_(math.nan)  # the first loss is NaN, and so is the policy after it
-    with pytest.raises(Diverged, match="policy step 1 diverged: its loss is nan"):
-        learner.iterate(1)
-
-
-def test_an_empty_replay_is_refused() -> None:
-    learner = tiny_learner(tiny_config(collect={"prefill": 0}))
-    with pytest.raises(UserError, match="empty"):
-        learner.replay.draw(1, torch.Generator())
-    with pytest.raises(UserError, match=r"collect\.prefill"):
-        tiny_config(collect={"prefill": 0, "overlap": True})
-    with pytest.raises(UserError, match=r"collect\.prefill"):
-        tiny_config(collect={"prefill": 1}, learn={"standardize": True})
 
 
 # ---- repeating and resuming
@@ -397,7 +320,7 @@ def test_an_empty_replay_is_refused() -> None:
 )
 def test_same_seed_same_numbers_and_resuming_goes_on_exactly(sections: dict[str, Any]) -> None:
     torch.manual_seed(1)
-    whole = _started(**sections)
+    whole = started(**sections)
     for iteration in (1, 2):
         whole.iterate(iteration)
     saved, replay = snapshot(whole), {name: value.clone() for name, value in whole.replay.state_dict().items()}
@@ -412,7 +335,7 @@ def test_same_seed_same_numbers_and_resuming_goes_on_exactly(sections: dict[str,
     again = [resumed.iterate(iteration) for iteration in (3, 4)]
 
     torch.manual_seed(3)
-    repeated = _started(**sections)
+    repeated = started(**sections)
     for iteration in (1, 2, 3, 4):
         repeated.iterate(iteration)
     for other in (resumed, repeated):
@@ -425,7 +348,7 @@ def test_same_seed_same_numbers_and_resuming_goes_on_exactly(sections: dict[str,
 
 
 def test_another_seed_other_numbers() -> None:
-    first, second = _started(seed=1), _started(seed=2)
+    first, second = started(seed=1), started(seed=2)
     first.iterate(1)
     second.iterate(1)
     assert not torch.equal(batch_of(first, 4).reward, batch_of(second, 4).reward)
@@ -440,7 +363,7 @@ def test_a_state_does_not_fit_other_networks() -> None:
 def test_dropout_follows_the_run_seed_and_leaves_the_global_generator_alone() -> None:
     results = {}
     for global_seed in (1, 2):
-        learner = _started(critic={"dropout": 0.3})
+        learner = started(critic={"dropout": 0.3})
         torch.manual_seed(global_seed)
         learner.iterate(1)
         after = torch.rand(1)
@@ -448,53 +371,7 @@ def test_dropout_follows_the_run_seed_and_leaves_the_global_generator_alone() ->
         assert torch.equal(torch.rand(1), after)
         results[global_seed] = snapshot(learner)
     assert_same(results[1], results[2])
-    plain = _started()
+    plain = started()
     plain.iterate(1)
     name = "critics.members.0.head.weight"
     assert not torch.equal(snapshot(plain)[name], results[1][name])  # dropout does something
-
-
-# ---- statistics
-
-
-def test_means_of_statistics_by_hand() -> None:
-    one = CriticStats(torch.tensor(1.0), torch.tensor(-2.0), torch.tensor(5.0))
-    two = CriticStats(torch.tensor(3.0), torch.tensor(-4.0), torch.tensor(6.0))
-    assert mean_stats([one, two], CriticStats) == CriticStats(torch.tensor(2.0), torch.tensor(-3.0), torch.tensor(5.5))
-    assert mean_stats([], PolicyStats) is None
-
-
-def test_what_only_some_steps_measured_is_averaged_over_those() -> None:
-    numbers = [torch.tensor(float(n)) for n in range(8)]
-    steps = [PolicyStats(*numbers[:3]), PolicyStats(*numbers[1:8])]
-    expected = PolicyStats(*(torch.tensor(value) for value in (0.5, 1.5, 2.5, 4.0, 5.0, 6.0, 7.0)))
-    assert mean_stats(steps, PolicyStats) == expected
-
-
-def test_only_the_last_policy_step_measures_the_trust_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = _started()
-    found: list[PolicyStats] = []
-    step = learner.policy_step
-    monkeypatch.setattr(learner, "policy_step", lambda *a, **k: found.append(step(*a, **k)) or found[-1])
-    numbers = learner.iterate(1).numbers
-    assert [stats.entropy is None for stats in found] == [True] * (len(found) - 1) + [False]
-    assert len(found) > 1
-    assert found[-1].kl_to_anchor is not None
-    assert numbers["kl_to_anchor"] == float(found[-1].kl_to_anchor)
-    assert numbers["policy_objective"] == pytest.approx(float(torch.stack([s.objective for s in found]).mean()))
-
-
-def test_iteration_reports_the_mean_over_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = _started()
-    losses: list[float] = []
-    step = learner.critic_step
-
-    def kept(*args: Any) -> CriticStats:
-        stats = step(*args)
-        losses.append(float(stats.loss))
-        return stats
-
-    monkeypatch.setattr(learner, "critic_step", kept)
-    stats = learner.iterate(1)
-    assert len(losses) == 3
-    assert stats.numbers["critic_loss"] == pytest.approx(sum(losses) / 3, rel=1e-5)

@@ -144,3 +144,10 @@ def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
     assert first.keys() == second.keys()
     for name, value in first.items():
         assert torch.equal(value, second[name]), name
+
+
+def started(seed: int = 0, **sections: dict[str, Any]) -> TopErlLearner:
+    """A tiny learner whose replay holds its first episodes."""
+    learner = tiny_learner(tiny_config(**sections), seed=seed)
+    learner.prefill()
+    return learner
