@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,52 @@ def adam_w(module: nn.Module, rate: float, decay: float) -> torch.optim.Optimize
     matrices = [p for p in module.parameters() if p.dim() >= 2]
     vectors = [p for p in module.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, fused=True)
+    return _BriefAdamW([group for group in groups if group["params"]], lr=rate, fused=True)
 
 
 def adam(module: nn.Module, rate: float, decay: float) -> torch.optim.Optimizer:
     """Adam with coupled (L2) decay on everything."""
-    return torch.optim.Adam(module.parameters(), lr=rate, weight_decay=decay, fused=True)
+    return _BriefAdam(module.parameters(), lr=rate, weight_decay=decay, fused=True)
+
+
+class _Brief(torch.optim.Optimizer):
+    """Steps after the first go straight to the fused kernel.
+
+    PyTorch's own step collects and checks the same tensors every time, which for small networks takes longer than the
+    kernel itself.
+    """
+
+    kernel: Callable[..., object]
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move all parameters."""
+        gradients = [[parameter.grad for parameter in group["params"]] for group in self.param_groups]
+        wanted = [gradient for own in gradients for gradient in own]
+        if len(self.state) < len(wanted) or any(gradient is None for gradient in wanted):
+            super().step()  # makes the moments
+            return
+        for group, own in zip(self.param_groups, gradients, strict=True):
+            states = [self.state[parameter] for parameter in group["params"]]
+            first, second, steps = ([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq", "step"))
+            torch._foreach_add_(steps, 1)
+            numbers = {key: group[key] for key in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
+            beta1, beta2 = group["betas"]
+            self.kernel(group["params"], own, first, second, [], steps, beta1=beta1, beta2=beta2, **numbers)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+
+class _BriefAdam(_Brief, torch.optim.Adam):
+    kernel = staticmethod(torch._fused_adam_)
+
+
+class _BriefAdamW(_Brief, torch.optim.AdamW):
+    kernel = staticmethod(torch._fused_adamw_)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -306,7 +306,7 @@ class TopErlLearner(EpisodicLearner):
         """Critic's value of all prefixes of the new segments, averaged over episodes and segments."""
         actions = self.regenerate(batch, segments, params, self.config.learn.policy_condition)
         state = batch.state[:, segments.starts]
-        prefixes = in_mode(self.critics, training=False)(state, actions, segments.starts)[..., 1:]  # [C, B, K, L]
+        prefixes = in_mode(self.critics, training=False).prefix_values(state, actions, segments.starts)  # [C, B, K, L]
         per_segment = prefixes.sum(-1) if self.config.learn.policy_objective == "sum" else prefixes.mean(-1)
         return self.target.combine(per_segment).mean()
 

@@ -103,9 +103,22 @@ def transform(rows: Tensor, layout: Layout, blocks: Sequence[nn.Module]) -> Tens
         for block in stack:
             parts = [block.with_dropout(part) for part in parts]
         return torch.cat([part.flatten(0, 1) for part in parts])
+    return _apply(rows, layout, None, stack)
+
+
+def transform_after(rows: Tensor, first: Tensor, blocks: Sequence[nn.Module]) -> Tensor:
+    """Transform sequences, [N · M, E], that see one more token before their first one, [N, E].
+
+    Gradients flow into the rows only: the weights must be frozen, and the token before is a constant.
+    """
+    count = len(first)
+    return _apply(rows, ((count, len(rows) // count),), first, [cast(Block, block) for block in blocks])
+
+
+def _apply(rows: Tensor, layout: Layout, first: Tensor | None, stack: Sequence[Block]) -> Tensor:
     weights = [weight for block in stack for weight in block.weights()]
     settings = [(block.heads, block.products) for block in stack]
-    out: Tensor = _Stack.apply(rows, layout, settings, *weights)  # type: ignore[no-untyped-call]
+    out: Tensor = _Stack.apply(rows, layout, first, settings, *weights)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -114,16 +127,26 @@ class _Stack(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, layout: Layout, settings: list[tuple[int, Products]], *weights: Tensor | None
+        ctx: Any,
+        rows: Tensor,
+        layout: Layout,
+        first: Tensor | None,
+        settings: list[tuple[int, Products]],
+        *weights: Tensor | None,
     ) -> Tensor:
         """Transform tokens, [R, E]."""
         size = len(BlockWeights._fields)
         keep = any(ctx.needs_input_grad)
+        if first is not None and any(ctx.needs_input_grad[4:]):
+            raise ValueError("Gradients of the weights need the first tokens too: use `transform`.")
         ctx.passes = []
         for number, (heads, products) in enumerate(settings):
             own = BlockWeights(*weights[number * size : (number + 1) * size])  # type: ignore[arg-type]
             block = BlockPass(own, heads, products, keep=keep)
-            rows = block.forward(rows, layout)
+            if first is None:
+                rows = block.forward(rows, layout)
+            else:
+                rows, first = block.forward_after(rows, layout, first, number == len(settings) - 1)
             if keep:
                 ctx.passes.append(block)
         return rows
@@ -132,12 +155,13 @@ class _Stack(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the tokens and, if they are needed, of all weights."""
-        want = any(ctx.needs_input_grad[3:])
+        others = ctx.needs_input_grad[4:]
+        want = any(others)
         gradients: list[Tensor | None] = []
         for block in reversed(ctx.passes):
             grad, own = block.backward(grad, want)
             gradients = own + gradients
-        return grad, None, None, *(gradients or (None,) * (len(ctx.needs_input_grad) - 3))
+        return grad, None, None, None, *(gradients or (None,) * len(others))
 
 
 def _firsts(layout: Layout, device: torch.device) -> Tensor:

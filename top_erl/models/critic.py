@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional as fn
 
 from top_erl.errors import UserError
-from top_erl.models.block import Block, transform
+from top_erl.models.attention import batched_is_faster
+from top_erl.models.block import Block, transform, transform_after
 from top_erl.models.passes import Layout, rows_of
 from top_erl.models.products import Products
 from top_erl.models.standardizer import Standardizer
+from top_erl.models.tokens import embed
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,24 @@ class TransformerCritic(nn.Module):
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
+    def prefix_values(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
+        """Value every prefix of the actions, with gradients into the actions alone: `forward` without V.
+
+        The weights must be frozen. By causality a state's token depends on no action, so for short segments its
+        gradients, and what it does not pass on, are left out.
+
+        Returns:
+            `[Q_1, …, Q_L]`, [B, K, L].
+        """
+        if not batched_is_faster(actions.shape[-2], actions.device):
+            return self(state, actions, starts)[..., 1:]
+        place = self._positions(starts, actions.shape[-2])  # [K, L, E]
+        with torch.no_grad():
+            first = self.state_encoder(self.standardize_state(state)) + place[:, 0]  # [B, K, E]
+        rest = self.action_encoder(self.standardize_action(actions)) + place  # [B, K, L, E]
+        rows = transform_after(rest.flatten(0, 2), first.flatten(0, 1), list(self.blocks))
+        return self._value(rows).view(actions.shape[:-1])
+
     @torch.no_grad()
     def sequence_value(
         self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor, tail: int | None = None
@@ -119,37 +139,26 @@ class TransformerCritic(nn.Module):
         return self._value(tokens)
 
     def _tokens(self, state: Tensor, actions: Tensor, starts: Tensor, tail: int | None) -> tuple[Tensor, Layout]:
-        """Embed states, [B, K, S], and actions, [B, K, L, A], as the tokens of sequences, [R, E], and their layout.
-
-        The segments of full length come first, then the last ones if they are shorter.
-        """
+        """Embed states, [B, K, S], and actions, [B, K, L, A], as the tokens of sequences, [R, E], and their layout."""
         length = actions.shape[-2]
-        place = self._positions(starts, length)  # [K, L, E]
-        first = self.state_encoder(self.standardize_state(state)).unsqueeze(-2) + place[:, :1]  # [B, K, 1, E]
-        rest = self.action_encoder(self.standardize_action(actions)) + place  # [B, K, L, E]
-        tokens = torch.cat((first, rest), dim=-2)  # [B, K, L + 1, E]
-        full, rows, layout = len(starts), [], []
-        if tail is not None and tail < length:
-            full -= 1
-        for part in (tokens[:, :full], tokens[:, full:, : (tail or length) + 1]):
-            if part.shape[1]:
-                layout.append((part.shape[0] * part.shape[1], part.shape[2]))
-                rows.append(part.reshape(-1, tokens.shape[-1]))
-        joined = rows[0] if len(rows) == 1 else torch.cat(rows)
-        return fn.dropout(joined, self.config.dropout, self.training), tuple(layout)
+        weights = (self.state_encoder.weight, self.action_encoder.weight)
+        place = self._positions(starts, length, with_state=True)  # [K, L + 1, E]
+        state, actions = self.standardize_state(state), self.standardize_action(actions)
+        rows, layout = embed(state, actions, place, weights, length if tail is None else tail)
+        return fn.dropout(rows, self.config.dropout, self.training), layout
 
     def _value(self, tokens: Tensor) -> Tensor:
         """The head's answer to each token, [..., E] to [...]."""
         return self.head(self.norm_out(tokens)).squeeze(-1)
 
-    def _positions(self, starts: Tensor, length: int) -> Tensor:
-        """Positional embeddings of the actions of each segment, [K, L, E]."""
-        steps = torch.arange(length, device=starts.device)
+    def _positions(self, starts: Tensor, length: int, with_state: bool = False) -> Tensor:
+        """Positional embeddings of the actions of each segment, [K, L, E], after that of its state, if asked for."""
+        steps = torch.arange(-1 if with_state else 0, length, device=starts.device).clamp_(min=0)  # as the first action
         if self.config.positions == "absolute":
             index = starts[:, None] + steps  # [K, L]
             index = index.clamp(max=self.config.max_positions - 1)  # only padding lies beyond the episode
         else:
-            index = steps.expand(len(starts), length)
+            index = steps.expand(len(starts), -1)
         embedded: Tensor = self.position_table(index)
         return embedded
 
@@ -181,6 +190,11 @@ class CriticEnsemble(nn.Module):
     def forward(self, state: Tensor, actions: Tensor, starts: Tensor, tail: int | None = None) -> Tensor:
         """`TransformerCritic.forward` of every member, [C, B, K, L + 1]."""
         return torch.stack([member(state, actions, starts, tail) for member in self.members])
+
+    def prefix_values(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
+        """`TransformerCritic.prefix_values` of every member, [C, B, K, L]."""
+        critics = [cast(TransformerCritic, member) for member in self.members]
+        return torch.stack([critic.prefix_values(state, actions, starts) for critic in critics])
 
     def sequence_value(
         self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor, tail: int | None = None

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-from top_erl.models.attention import make_attention
+from top_erl.models.attention import AttentionAfter, CausalAttention, make_attention
 from top_erl.models.products import Products
 
 EPSILON = 1e-5
@@ -61,6 +61,24 @@ class BlockPass:
         self.weights, self.heads, self.products, self.keep = weights, heads, products, keep
         factors = (weights.heads_weight, weights.out_weight, weights.in_weight, weights.mlp_weight)
         self.heads_factor, self.out_factor, self.in_factor, self.mlp_factor = map(products.factor, factors)
+        self._attention: list[CausalAttention] = []
+
+    def forward_after(self, rows: Tensor, layout: Layout, first: Tensor, last: bool) -> tuple[Tensor, Tensor]:
+        """Transform sequences of one length, [N · M, E], that see one more token before their first, [N, E].
+
+        That token is a constant and sees nothing but itself, so what attention mixes for it is its own value. In the
+        last block only its key and value matter.
+
+        Returns:
+            The tokens of the sequences, and the ones before them.
+        """
+        width = rows.shape[1]
+        key_value = self.project(first, slice(width, None))  # [N, 2E]
+        first = first if last else self.feed_forward(first, key_value[:, width:])
+        # what the two calls have kept is overwritten now: the way back is that of the sequences
+        self._x, self._layout, self._attention = rows, layout, [AttentionAfter(self.heads, key_value)]
+        heads = _split(self.project(rows, slice(None)), layout)  # [N, M, 3E]
+        return self.feed_forward(rows, self._attention[0].forward(heads[0]).flatten(0, 1)), first
 
     def forward(self, rows: Tensor, layout: Layout) -> Tensor:
         """Transform the tokens of sequences, [R, E]."""

@@ -40,7 +40,7 @@ class Products:
 
     def affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
         """Left right + bias, [R, F]; the bias is one row, [F]."""
-        return torch.addmm(bias, left, right)
+        return self.product(left, right).add_(bias)  # PyTorch's addmm copies the bias to every row first: slower
 
 
 class LowProducts(Products):
@@ -63,10 +63,6 @@ class LowProducts(Products):
         if multiply is None:
             return start.add_(left @ right)
         return _call(multiply, left, right, start, 1.0)
-
-    def affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
-        """Left right + bias."""
-        return self.product(left, right).add_(bias)
 
 
 FULL, LOW = Products(), LowProducts()

@@ -94,6 +94,8 @@ class Gaussian:
         """
         if self.diagonal:
             return self.mean + self.factor * noise
+        if self.shared:  # one product
+            return self.mean + noise @ self.factor.mT
         return self.mean + (self.factor @ noise.unsqueeze(-1)).squeeze(-1)
 
     def sample_many(self, noise: Tensor) -> Tensor:
