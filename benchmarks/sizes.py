@@ -27,9 +27,11 @@ class Size:
     """Seconds per token (stride included)."""
     relative_goal: bool
     policy: tuple[int, ...]
+    stored: int = 0
+    """Episodes in the replay; 0: two batches."""
 
 
-LAPTOP = Size("laptop 32 x 25", 32, 25, 64, 4, 1, 16, 5, 5, 1.0, 0.04, True, (128, 128))
+LAPTOP = Size("laptop 32 x 25", 32, 25, 64, 4, 1, 16, 5, 5, 1.0, 0.04, True, (128, 128), 3000)
 MEDIUM = Size("medium 64 x 100", 64, 100, 128, 8, 2, 28, 7, 8, 2.0, 0.02, False, (256, 256))
 BOX = Size("box 512 x 100", 512, 100, 128, 8, 2, 28, 7, 8, 2.0, 0.02, False, (256, 256))
 METAWORLD = Size("metaworld 256 x 100", 256, 100, 128, 8, 2, 39, 4, 8, 5.0, 0.0625, True, (128, 128))

@@ -54,8 +54,8 @@ class NoiseTask(Task):
 
 
 def make_learner(size: Size, segments: SegmentsConfig | None = None, episodes: int = 0) -> TopErlLearner:
-    """A learner of the given size whose replay holds `episodes` (default: two batches) made-up episodes."""
-    count = episodes or 2 * size.batch
+    """A learner of the given size whose replay holds `episodes` (default: as the size says) made-up episodes."""
+    count = episodes or size.stored or 2 * size.batch
     task = NoiseTask(size)
     primitive = ProDmp(
         ProDmpConfig(

@@ -9,6 +9,7 @@ import torch
 
 from tests.algorithms.tiny import disturb, tiny_config, tiny_learner
 from top_erl.algorithms import TopErlLearner
+from top_erl.algorithms.regeneration import Regeneration
 from top_erl.devices import send
 from top_erl.rollout import EpisodeBatch
 from top_erl.trust_region import FactorizationError
@@ -24,9 +25,9 @@ def _on_meta(learner: TopErlLearner) -> TopErlLearner:
     learner.chunk_tokens = 1 << 40
     for module in (learner.policy, learner.anchor, learner.critics, learner.target_critics):
         module.to(META)
-    learner.grid = replace(
-        learner.grid, **{field.name: getattr(learner.grid, field.name).to(META) for field in fields(learner.grid)}
-    )
+    grid = learner.regenerate.grid
+    grid = replace(grid, **{field.name: getattr(grid, field.name).to(META) for field in fields(grid)})
+    learner.regenerate = Regeneration(learner.primitive, grid)
     learner.replay._steps = learner.replay._steps.to(META)
     # The fused optimisers exist for real devices only.
     learner.critic_optimizer = torch.optim.SGD(learner.critics.parameters())

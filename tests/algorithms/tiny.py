@@ -18,6 +18,7 @@ from top_erl.algorithms import (
     TopErlLearner,
     TrustRegionConfig,
 )
+from top_erl.algorithms.regeneration import Regeneration
 from top_erl.models import CriticConfig, PolicyConfig
 from top_erl.primitives import ProDmp, ProDmpConfig
 from top_erl.rollout import EpisodeBatch, EpisodeCollector, LocalPlayer
@@ -110,7 +111,8 @@ def to_double(learner: TopErlLearner) -> None:
         module.double()
     spec = learner.collector.spec
     steps = torch.arange(learner.collector.stored_horizon, dtype=torch.float64) * learner.config.collect.stride
-    learner.grid = learner.primitive.grid((steps + 1) * spec.dt, steps * spec.dt)
+    grid = learner.primitive.grid((steps + 1) * spec.dt, steps * spec.dt)
+    learner.regenerate = Regeneration(learner.primitive, grid)
 
 
 def batch_of(learner: TopErlLearner, *episodes: int) -> EpisodeBatch:

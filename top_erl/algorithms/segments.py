@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as fn
 
 from top_erl.devices import send
 from top_erl.errors import UserError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Segments:
-    """Where the segments of one cut lie."""
+    """Where the segments of one cut lie; what follows from that is worked out once."""
 
     starts: Tensor
     """Time index of each segment's first state and action, [K]."""
@@ -36,19 +38,35 @@ class Segments:
 
     def to(self, device: torch.device) -> Segments:
         """The same cut on another device."""
-        return replace(self, starts=send(self.starts, device))
+        return self if self.starts.device == device else _sent(self, device)
 
-    @property
+    @cached_property
     def actions(self) -> Tensor:
         """Time index of every action, [K, L]; at `horizon` and beyond it is padding."""
         return self.starts[:, None] + torch.arange(self.length, device=self.starts.device)
 
-    @property
+    @cached_property
+    def inside(self) -> Tensor:
+        """The same with the last index of the episode in place of padding."""
+        return self.actions.clamp(max=self.horizon - 1)
+
+    @cached_property
     def valid(self) -> Tensor:
         """Which actions lie inside the episode, [K, L]."""
         return self.actions < self.horizon
 
-    @property
+    @cached_property
+    def weight(self) -> Tensor:
+        """1 for the outputs [V, Q_1, …, Q_L] of a segment that have a target, 0 for padding, [K, L + 1]."""
+        return fn.pad(self.valid.float(), (1, 0), value=1.0)
+
+    @cached_property
+    def following(self) -> tuple[Tensor, Tensor]:
+        """Time index of the state after every action, and whether that state lies inside the episode, [K, L] each."""
+        after = self.actions + 1
+        return after.clamp(max=self.horizon - 1), after < self.horizon
+
+    @cached_property
     def last_valid(self) -> Tensor:
         """How many actions of each segment lie inside the episode, [K]."""
         return (self.horizon - self.starts).clamp(max=self.length)
@@ -66,10 +84,22 @@ class Segmentation(ABC):
         choices = self.lengths(horizon)
         length = choices[_randint(len(choices), generator)]
         offset = _randint(min(length, horizon - length + 1), generator)  # one whole segment always fits
-        starts = list(range(offset, horizon - length + 1, length))
-        if padded and offset + len(starts) * length < horizon:
-            starts.append(offset + len(starts) * length)
-        return Segments(torch.tensor(starts), horizon, length, offset, min(length, horizon - starts[-1]))
+        return _cut(horizon, length, offset, padded)
+
+
+@lru_cache(maxsize=4096)
+def _sent(segments: Segments, device: torch.device) -> Segments:
+    """A cut on another device, sent there once."""
+    return replace(segments, starts=send(segments.starts, device))
+
+
+@lru_cache(maxsize=4096)
+def _cut(horizon: int, length: int, offset: int, padded: bool) -> Segments:
+    """A cut; there are some hundreds of them, and each is drawn again and again."""
+    starts = list(range(offset, horizon - length + 1, length))
+    if padded and offset + len(starts) * length < horizon:
+        starts.append(offset + len(starts) * length)
+    return Segments(torch.tensor(starts), horizon, length, offset, min(length, horizon - starts[-1]))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -89,13 +90,17 @@ def n_step_returns(reward: Tensor, bootstrap: Tensor, segments: Segments, discou
     Returns:
         G⁽ᴺ⁾ for N = 1 … L, [B, K, L]. Entries of padded actions are meaningless and must be masked.
     """
-    horizon, length = segments.horizon, segments.length
-    powers = discount ** torch.arange(length + 1, device=reward.device, dtype=reward.dtype)  # [L + 1]: γ⁰ … γᴸ
-    inside = segments.actions.clamp(max=horizon - 1)  # [K, L]
-    collected = (reward[:, inside] * powers[:length]).cumsum(-1)  # Σ_{i<N} γⁱ r_i, [B, K, L]
-    after = segments.actions + 1  # index of s_N, [K, L]
-    future = bootstrap[:, after.clamp(max=horizon - 1)] * (after < horizon)  # V(s_N), [B, K, L]
+    powers = _powers(discount, segments.length + 1, reward.dtype, reward.device)  # γ⁰ … γᴸ
+    collected = (reward[:, segments.inside] * powers[:-1]).cumsum(-1)  # Σ_{i<N} γⁱ r_i, [B, K, L]
+    after, inside = segments.following
+    future = bootstrap[:, after] * inside  # V(s_N), [B, K, L]
     return collected + powers[1:] * future
+
+
+@lru_cache(maxsize=1024)
+def _powers(discount: float, count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The first powers of the discount, [count]."""
+    return discount ** torch.arange(count, device=device, dtype=dtype)
 
 
 def critic_loss(prediction: Tensor, target: Tensor, weight: Tensor) -> Tensor:

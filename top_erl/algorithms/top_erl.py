@@ -26,6 +26,7 @@ from top_erl.algorithms.config import TopErlConfig
 from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.algorithms.learner import IterationStats
 from top_erl.algorithms.optim import adam, adam_w, flatten_state, restore_state, set_rate
+from top_erl.algorithms.regeneration import Regeneration
 from top_erl.algorithms.segments import Segments
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, sum_stats
 from top_erl.algorithms.steps import GradientSteps
@@ -92,7 +93,8 @@ class TopErlLearner(EpisodicLearner):
 
         # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
         steps = torch.arange(collector.stored_horizon, dtype=torch.float64, device=self.device) * stride
-        self.grid = primitive.grid((steps + 1) * spec.dt, steps * spec.dt, dtype=torch.float32)
+        grid = primitive.grid((steps + 1) * spec.dt, steps * spec.dt, dtype=torch.float32)
+        self.regenerate = Regeneration(primitive, grid)
 
     def use_low_precision(self) -> None:
         """Multiply the critics' matrices in bfloat16 from now on; weights, sums and all else stay float32."""
@@ -196,12 +198,12 @@ class TopErlLearner(EpisodicLearner):
         """Loss of a part of the batch, with the gradient's graph."""
         with torch.no_grad():
             target = self.critic_targets(batch, segments, params, bootstrap_params)  # [B, K, L + 1]
-        inside = segments.actions.clamp(max=batch.horizon - 1)  # [K, L]; padding repeats the last action
-        state, action = batch.state[:, segments.starts], batch.action[:, inside]
+        state, action = batch.state[:, segments.starts], batch.action[:, segments.inside]  # padding repeats the last
         critics = in_mode(self.critics, training=True)
         predictions = critics(state, action, segments.starts, segments.tail)  # [C, B, K, L + 1]
-        value_weight = target.new_full((len(segments.starts), 1), 0.0 if self.target.bootstraps_with_q else 1.0)
-        weight = torch.cat((value_weight, segments.valid.to(target.dtype)), dim=1)  # [K, L + 1]
+        weight = segments.weight  # [K, L + 1]
+        if self.target.bootstraps_with_q:  # V has no target
+            weight = fn.pad(weight[:, 1:], (1, 0))
         loss = critic_loss(predictions, target, weight)
         return CriticStats(loss=loss, value=predictions[..., 0].detach().mean(), target=target[..., 1].mean())
 
@@ -317,7 +319,7 @@ class TopErlLearner(EpisodicLearner):
         first_state = batch.state[:, 0]
         new = self.policy(first_state)
         with torch.no_grad():
-            old = self.anchor(first_state) if batch.behaviour is None else batch.behaviour
+            old = batch.behaviour or self.anchor(first_state)
         return new, self.projection.project(new, old, entropy_bound), old
 
     @torch.no_grad()
@@ -333,18 +335,6 @@ class TopErlLearner(EpisodicLearner):
         for first in range(0, len(batch), size):
             rows = slice(first, min(first + size, len(batch)))
             yield rows, (rows.stop - rows.start) / len(batch)
-
-    def regenerate(self, batch: EpisodeBatch, segments: Segments, params: Tensor, condition: str) -> Tensor:
-        """Actions of the segments under new parameters, [B, K, P] → [B, K, L, 2D] (Sec. 4.3.1).
-
-        The initial condition is the old reference at the segment's start, or the episode's first state. A relative
-        goal always refers to the episode's first position, whatever the initial condition.
-        """
-        starts = segments.starts if condition == "segment" else torch.zeros_like(segments.starts)
-        basis = self.grid.basis(starts, segments.actions.clamp(max=batch.horizon - 1))
-        position, velocity = batch.reference[:, starts].chunk(2, dim=-1)  # [B, K, D] each
-        origin = batch.reference[:, :1].chunk(2, dim=-1)[0]  # [B, 1, D]
-        return self.primitive.segments(basis, params, position, velocity, goal_origin=origin)
 
     def entropy_bound(self, iteration: int) -> float | None:
         """Lower bound on the policy's entropy at an iteration; None without a schedule."""

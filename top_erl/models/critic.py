@@ -9,6 +9,7 @@ Axes: `B` episodes, `K` segments, `L` actions per segment, `S` state entries, `A
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, cast
 
 import torch
@@ -153,7 +154,7 @@ class TransformerCritic(nn.Module):
 
     def _positions(self, starts: Tensor, length: int, with_state: bool = False) -> Tensor:
         """Positional embeddings of the actions of each segment, [K, L, E], after that of its state, if asked for."""
-        steps = torch.arange(-1 if with_state else 0, length, device=starts.device).clamp_(min=0)  # as the first action
+        steps = _steps(length, with_state, starts.device)
         if self.config.positions == "absolute":
             index = starts[:, None] + steps  # [K, L]
             index = index.clamp(max=self.config.max_positions - 1)  # only padding lies beyond the episode
@@ -173,6 +174,12 @@ class TransformerCritic(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+
+@lru_cache(maxsize=1024)
+def _steps(length: int, with_state: bool, device: torch.device) -> Tensor:
+    """0 … L - 1, for the actions of a segment; its state comes first and has the index of the first action."""
+    return torch.arange(-1 if with_state else 0, length, device=device).clamp_(min=0)
 
 
 class CriticEnsemble(nn.Module):
