@@ -41,8 +41,14 @@ class StepTiming:
     """Needed operations over (time x the machine's float32 matmul rate, measured in the same round)."""
 
 
+_IN_A_ROW = 5
+"""Steps of a turn at laptop size. Training makes dozens in a row; alone, a step of a few milliseconds would mostly find
+the cache full of another contestant's numbers."""
+
+
 def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> list[StepTiming]:
-    """Time both steps of one size and cut; every round uses the same batch and cut for all contestants."""
+    """Time both steps of one size and cut; every round uses the same batches and cuts for all contestants."""
+    row = _IN_A_ROW if size is LAPTOP else 1
     learner = make_learner(size, CUTS[cut])
     set_products(learner, products)
     contestants = [PlainUpdates(learner)]
@@ -53,13 +59,19 @@ def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> lis
     for name, operations in (("critic", critic_operations), ("policy", policy_operations)):
         ours = _critic_step(learner) if name == "critic" else _policy_step(learner)
         steps = (ours, *(getattr(updates, f"{name}_step") for updates in contestants))
-        functions = [lambda number, step=step: _run(learner, size, number, step) for step in steps]
+        functions = [lambda number, step=step: _run(learner, size, _turn(number, row), step) for step in steps]
         ours_s, plain_s, *once_s, clock_s = interleaved([*functions, clock], rounds)
+        ours_s, plain_s, *once_s = ([seconds / row for seconds in record] for record in (ours_s, plain_s, *once_s))
         if name == "critic":  # the policy is projected once for all critic steps of an iteration
             projecting = interleaved([lambda _: learner._projected_replay(None)], 5)[0]
             share = statistics.median(projecting) / learner.config.learn.critic_steps
             ours_s = [seconds + share for seconds in ours_s]
-        needed = [operations(size, _cut(learner, size, number, name == "critic")) for number in range(rounds)]
+        needed = [
+            statistics.mean(
+                operations(size, _cut(learner, size, seed, name == "critic")) for seed in _turn(number, row)
+            )
+            for number in range(rounds)
+        ]
         rows.append(
             StepTiming(
                 *(size.name, cut, name, "bf16" if products is LOW else "float32"),
@@ -78,10 +90,16 @@ def _ratio(slow: list[float], fast: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
 
 
-def _run(learner: TopErlLearner, size: Size, number: int, step: Callable[..., object]) -> None:
-    """Make one step on the batch and cut of round `number`."""
-    generator = torch.Generator().manual_seed(number)
-    step(learner.replay.gather(learner.replay.draw(size.batch, generator)), generator)
+def _turn(number: int, row: int) -> range:
+    """Seeds of the steps of round `number`."""
+    return range(number * row, (number + 1) * row)
+
+
+def _run(learner: TopErlLearner, size: Size, seeds: range, step: Callable[..., object]) -> None:
+    """Make a step on the batch and cut of each seed."""
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        step(learner.replay.gather(learner.replay.draw(size.batch, generator)), generator)
 
 
 def _critic_step(learner: TopErlLearner) -> Callable[..., object]:
@@ -101,7 +119,7 @@ def run(quick: bool) -> list[dict[str, object]]:
     """Measure all sizes and cuts in float32, and random cuts in bfloat16 where it is meant for."""
     rows: list[StepTiming] = []
     for size in SMALL if quick else SIZES:
-        rounds = 60 if size is LAPTOP else max(3, 500 // size.batch)
+        rounds = 20 if size is LAPTOP else max(3, 500 // size.batch)
         for cut in CUTS:
             rows += measure(size, cut, rounds)
         if size is not LAPTOP:
@@ -109,8 +127,8 @@ def run(quick: bool) -> list[dict[str, object]]:
     return [asdict(row) for row in rows]
 
 
-def _cut(learner: object, size: Size, number: int, padded: bool) -> object:
-    """The cut that round `number` used."""
-    generator = torch.Generator().manual_seed(number)
+def _cut(learner: object, size: Size, seed: int, padded: bool) -> object:
+    """The cut that the step of a seed used."""
+    generator = torch.Generator().manual_seed(seed)
     learner.replay.draw(size.batch, generator)
     return learner.segmentation.draw(size.horizon, generator, padded=padded)
