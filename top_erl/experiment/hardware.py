@@ -15,7 +15,6 @@ import platform
 import sys
 import time
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import torch
@@ -34,14 +33,10 @@ _WORTH_A_THREAD = 200_000
 _VALUE_WIDTH = 128
 """Width of a typical value network, which sees every state of an on-policy iteration."""
 
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Names of glibc's allocator options."""
-_KEPT_BYTES, _LARGEST_FROM_HEAP = 1 << 30, 32 << 20
+_KEPT_BYTES, _LARGEST_FROM_HEAP = 512 << 20, 32 << 20
 """Freed memory that is kept, and the largest piece that comes from it (glibc allows no more)."""
-_USUAL_PAD, _HUGE_BYTES = 128 << 10, 512 << 20
-"""By how much the heap grows beyond what is asked for: glibc's default, and once, for huge pages."""
-_MADV_HUGEPAGE = 14
-"""Linux's name of the wish for huge pages."""
 
 
 @dataclass(frozen=True)
@@ -106,34 +101,13 @@ def make_player(task: Task, task_id: str, workers: int) -> Player:
 
 
 def prepare_process(threads: int) -> None:
-    """Set torch's threads, and let the process keep memory that it has freed, in huge pages if the system has them.
+    """Set torch's threads, and let the process keep memory that it has freed.
 
     An update allocates and frees the same large tensors again and again. By default the C library hands them back to
     the system each time, and every page has to be cleared and mapped anew.
     """
     torch.set_num_threads(threads)
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
-        libc = ctypes.CDLL(None)
-        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP)
-        _use_huge_pages(libc)
-
-
-@cache
-def _use_huge_pages(libc: ctypes.CDLL) -> None:
-    """Let the heap grow once by a lot (addresses, not memory), and ask for huge pages there.
-
-    Tensors of an update span tens of megabytes. With pages of 4 kB the processor spends a tenth of its time looking up
-    where they lie. Whether the system grants the wish makes no difference but in speed.
-    """
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    libc.sbrk.argtypes, libc.sbrk.restype = [ctypes.c_ssize_t], pointer
-    libc.malloc.argtypes, libc.malloc.restype = [size], pointer
-    libc.free.argtypes, libc.madvise.argtypes = [pointer], [pointer, size, ctypes.c_int]
-    began = libc.sbrk(0)
-    libc.mallopt(_M_TOP_PAD, _HUGE_BYTES)
-    libc.free(libc.malloc(_LARGEST_FROM_HEAP - 4096))  # more than the heap has left, so it grows
-    libc.mallopt(_M_TOP_PAD, _USUAL_PAD)
-    page = os.sysconf("SC_PAGESIZE")
-    first = -(-began // page) * page
-    libc.madvise(first, max(0, libc.sbrk(0) - first), _MADV_HUGEPAGE)
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        set_option(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP)

@@ -13,7 +13,6 @@ Axes: `N` sequences, `M` tokens, `G` sequences per group, `n` = N/G groups, `m` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -91,70 +90,78 @@ class FusedAttention(CausalAttention):
 class BatchedAttention(CausalAttention):
     """Attention by batched matrix products over groups of sequences."""
 
+    ahead = 0
+    """Tokens before the first of each sequence, which it sees."""
+
     def forward_into(self, query_key_value: Tensor, mixed: Tensor) -> None:
         """Mix, [N, M, 3E] to [N, M, E]."""
         count, length, triple = query_key_value.shape
-        group = group_size(count, length)
+        group = group_size(count, length + self.ahead)
         self._sizes = (count // group, group, length, self.heads, triple // (3 * self.heads))
-        self._packed = query, key, value = self._pack(self._split(query_key_value, 3))
-        self._weights = _weights(query, key, length)
-        self._by_head(mixed).copy_(torch.bmm(self._weights, value).view(self._by_head(mixed).shape))
+        packed = self._pack(query_key_value, 3)
+        self._place_first(packed)
+        self._packed = query, key, value = packed.flatten(3, 4).flatten(1, 2).unbind()  # [n·H, m, d] each
+        self._weights = _weights(query, key, length + self.ahead)
+        self._unpack(torch.bmm(self._weights, value), mixed, 1)
 
     def backward_into(self, grad: Tensor, out: Tensor) -> None:
         """Gradient of the inputs, [N, M, E] to [N, M, 3E]."""
-        grad_mixed = _contiguous(self._by_head(grad)).flatten(0, 1)  # [n·H, m, d]
+        packed = self._pack(grad, 1)
+        if self.ahead:
+            packed[..., 0, :] = 0.0
+        grad_mixed = packed[0].flatten(2, 3).flatten(0, 1)  # [n·H, m, d]
         query, key, value = self._packed
-        grad_query, grad_key, grad_value = grads = [torch.empty_like(part) for part in self._packed]
-        torch.bmm(self._weights.mT, grad_mixed, out=grad_value)
+        grads = query.new_empty(3, *query.shape)
+        torch.bmm(self._weights.mT, grad_mixed, out=grads[2])
         # softmax: ds = p ∘ (dp - Σ_j p dp); the factor d^-½ of the scores comes with the products
         grad_weights = torch.bmm(grad_mixed, value.mT)
         grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, grad.dtype)
         scale = self._sizes[-1] ** -0.5
-        torch.baddbmm(grad_query, grad_scores, key, beta=0, alpha=scale, out=grad_query)
-        torch.baddbmm(grad_key, grad_scores.mT, query, beta=0, alpha=scale, out=grad_key)
-        self._unpack(grads, self._split(out, 3))
+        torch.baddbmm(grads[0], grad_scores, key, beta=0, alpha=scale, out=grads[0])
+        torch.baddbmm(grads[1], grad_scores.mT, query, beta=0, alpha=scale, out=grads[1])
+        self._unpack(grads, out, 3)
 
-    def _pack(self, split: Tensor) -> Sequence[Tensor]:
-        """Queries, keys and values by group and head, [n·H, m, d] each, from [3, n, H, G, M, d]."""
-        return _contiguous(split).flatten(3, 4).flatten(1, 2).unbind()
+    def _place_first(self, packed: Tensor) -> None:
+        """Fill in the tokens ahead, in [3, n, H, G, M + ahead, d]: here there are none."""
 
-    def _unpack(self, grads: Sequence[Tensor], split: Tensor) -> None:
-        """Write gradients, [n·H, m, d] each, to [3, n, H, G, M, d]; those of tokens before the first are dropped."""
-        length, size = split.shape[-2:]
-        for part, grad in zip(split, grads, strict=True):
-            part.copy_(grad.view(*part.shape[:3], -1, size)[..., -length:, :])
-
-    def _split(self, data: Tensor, parts: int) -> Tensor:
-        """A view of tokens, [N, M, parts · E] or [N, parts · E], by part, group and head, [parts, n, H, G, …, d]."""
-        groups, group, _, heads, size = self._sizes
-        by_part = data.view(groups, group, *data.shape[1:-1], parts, heads, size)
-        return by_part.permute(3, 0, 4, 1, 2, 5) if data.dim() == 3 else by_part.permute(2, 0, 3, 1, 4)
-
-    def _by_head(self, data: Tensor) -> Tensor:
-        """A view of tokens, [N, M, E], by group and head, [n, H, m, d]."""
+    def _pack(self, data: Tensor, parts: int) -> Tensor:
+        """Tokens, [N, M, parts · E], by part, group and head, [parts, n, H, G, M + ahead, d]; the ahead are empty."""
         groups, group, length, heads, size = self._sizes
-        return data.view(groups, group * length, heads, size).transpose(1, 2)
+        packed = data.new_empty(parts, groups, heads, group, length + self.ahead, size)
+        packed[..., self.ahead :, :] = self._by_part(data, parts)
+        return packed
+
+    def _unpack(self, packed: Tensor, out: Tensor, parts: int) -> None:
+        """The way back, from [parts · n · H, m, d], without the tokens ahead."""
+        groups, group, length, heads, size = self._sizes
+        by_part = packed.view(parts, groups, heads, group, length + self.ahead, size)
+        self._by_part(out, parts).copy_(by_part[..., self.ahead :, :])
+
+    def _by_part(self, data: Tensor, parts: int) -> Tensor:
+        """A view of tokens, [N, M, parts · E], by part, group and head, [parts, n, H, G, M, d]."""
+        groups, group, length, heads, size = self._sizes
+        return data.view(groups, group, length, parts, heads, size).permute(3, 0, 4, 1, 2, 5)
 
 
 class AttentionAfter(BatchedAttention):
     """Batched attention of sequences that see one more token before their first one, which is a constant.
 
-    By causality that token does not depend on the sequence, so its own attention, and every gradient that would arrive
-    at it, can be left out when gradients of the sequence are all that is wanted.
+    By causality that token does not depend on the sequence, so every gradient that would arrive at it can be left out
+    when gradients of the sequence are all that is wanted.
     """
+
+    ahead = 1
 
     def __init__(self, heads: int, first: Tensor) -> None:
         """Make a pass; `first` holds key and value of the token before each sequence, [N, 2E]."""
         super().__init__(heads)
         self._first = first
 
-    def _pack(self, split: Tensor) -> Sequence[Tensor]:
-        """Queries, [n·H, G·M, d], and keys and values, [n·H, G·(M + 1), d] each."""
-        _, groups, heads, group, length, size = split.shape
-        seen = split.new_empty(2, groups, heads, group, length + 1, size)
-        seen[..., 0, :] = self._split(self._first, 2)
-        seen[..., 1:, :] = split[1:]
-        return _contiguous(split[0]).flatten(2, 3).flatten(0, 1), *seen.flatten(3, 4).flatten(1, 2).unbind()
+    def _place_first(self, packed: Tensor) -> None:
+        """Its key and value; nobody asks for its query (square products are faster than those without it)."""
+        groups, group, _, heads, size = self._sizes
+        packed[0, ..., 0, :] = 0.0
+        packed[1:, ..., 0, :] = self._first.view(groups, group, 2, heads, size).permute(2, 0, 3, 1, 4)
 
 
 def make_attention(length: int, heads: int, device: torch.device) -> CausalAttention:
@@ -214,42 +221,33 @@ _SUMS = (1e-30, 1e30)
 
 
 def _weights(query: Tensor, key: Tensor, length: int) -> Tensor:
-    """Softmax of the scaled scores over the tokens that may be seen, [n·H, m, d] and [n·H, k, d] to [n·H, m, k].
+    """Softmax of the scaled scores over the tokens that may be seen, [n·H, m, d] twice to [n·H, m, m].
 
     Over rows that do not fill vector registers, PyTorch's softmax takes ten times as long as the exponentials in it.
     For many such rows they are taken without subtracting the row's largest score first, which only matters for scores
     beyond ±70; the sums tell.
     """
-    (count, tokens, size), others = query.shape, key.shape[1]
+    count, tokens, size = query.shape
     scale = size**-0.5
-    if others > _FEWEST_TOKENS and count * tokens > _MANY_ROWS:
-        scores = query.new_empty(count, tokens, others)
+    if tokens > _FEWEST_TOKENS and count * tokens > _MANY_ROWS:
+        scores = query.new_empty(count, tokens, tokens)
         torch.baddbmm(scores, query, key.mT, beta=0, alpha=scale, out=scores)
-        total = scores.exp_().mul_(_seen(tokens, others, length, query.dtype)).sum(-1, keepdim=True)
+        total = scores.exp_().mul_(_seen(tokens, length, query.dtype)).sum(-1, keepdim=True)
         least, most = total.aminmax()
         if float(least) > _SUMS[0] and float(most) < _SUMS[1]:
             return scores.div_(total)
-    return torch.baddbmm(_mask(tokens, others, length, query.dtype), query, key.mT, alpha=scale).softmax(-1)
-
-
-def _contiguous(data: Tensor) -> Tensor:
-    """A copy in order; PyTorch's `contiguous` takes half as long again for permuted data."""
-    return torch.empty(data.shape, dtype=data.dtype, device=data.device).copy_(data)
+    return torch.baddbmm(_mask(tokens, length, query.dtype), query, key.mT, alpha=scale).softmax(-1)
 
 
 @lru_cache(maxsize=256)
-def _seen(tokens: int, others: int, length: int, dtype: torch.dtype) -> Tensor:
-    """1 where a token may look, 0 elsewhere: causal inside each sequence, nothing across; [m, k].
-
-    There are more keys than queries if each sequence has tokens before its first one.
-    """
-    ahead = others * length // tokens - length
-    token, other = torch.arange(tokens, device="cpu"), torch.arange(others, device="cpu")
-    same = token[:, None] // length == other // (length + ahead)
-    return (same & (token[:, None] % length + ahead >= other % (length + ahead))).to(dtype)
+def _seen(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
+    """1 where a token may look, 0 elsewhere: causal inside each sequence, nothing across; [m, m]."""
+    token = torch.arange(tokens, device="cpu")
+    sequence = token // length
+    return ((sequence[:, None] == sequence) & (token[:, None] >= token)).to(dtype)
 
 
 @lru_cache(maxsize=256)
-def _mask(tokens: int, others: int, length: int, dtype: torch.dtype) -> Tensor:
-    """The same to be added to scores: 0 where a token may look, -inf elsewhere; [m, k]."""
-    return _seen(tokens, others, length, dtype).log()
+def _mask(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
+    """The same to be added to scores: 0 where a token may look, -inf elsewhere; [m, m]."""
+    return _seen(tokens, length, dtype).log()
