@@ -38,7 +38,7 @@ class StepTiming:
     plain_once_ratio: float | None
     """The same when the plain reference projects a shared covariance once, as the authors do (small sizes only)."""
     matmul_share: float
-    """Needed operations over (time x the machine's float32 matmul rate, measured in the same round)."""
+    """Needed operations over (time x the machine's float32 rate at the same products, measured in the same round)."""
 
 
 _IN_A_ROW = 5
@@ -54,9 +54,9 @@ def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> lis
     contestants = [PlainUpdates(learner)]
     if size in SMALL:
         contestants.append(PlainUpdates(learner, projection_per_copy=False))
-    clock = MatmulClock(size.batch * (size.horizon + 1), size.width)
     rows = []
     for name, operations in (("critic", critic_operations), ("policy", policy_operations)):
+        clock = MatmulClock(size.batch * (size.horizon + 1), size.width, name)
         ours = _critic_step(learner) if name == "critic" else _policy_step(learner)
         steps = (ours, *(getattr(updates, f"{name}_step") for updates in contestants))
         functions = [lambda number, step=step: _run(learner, size, _turn(number, row), step) for step in steps]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from benchmarks.sizes import Size
 from top_erl.algorithms.segments import Segments
@@ -27,21 +28,35 @@ def interleaved(functions: Sequence[Callable[[int], object]], rounds: int, warmu
 
 
 class MatmulClock:
-    """The critic's own four matrix products, [tokens, E] by its weights, as a clock for the machine's present speed."""
+    """The products a step makes with the critic's four weights, alone, as a clock for the machine's present speed.
 
-    def __init__(self, tokens: int, width: int) -> None:
+    A critic step passes forward through them about twice (online and targets) and back once for the tokens and once for
+    the weights; a policy step forward and back once for the tokens.
+    """
+
+    def __init__(self, tokens: int, width: int, step: str) -> None:
         """Make the factors, and room for the results; more tokens than go through the critic at once gain nothing."""
-        rows = min(tokens, 4096)
+        rows = min(tokens, 6144)
         shapes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
-        self._products = [(torch.randn(rows, a), torch.randn(b, a), torch.empty(rows, b)) for a, b in shapes]
-        self._repeats = max(1, int(2e9 / sum(2 * rows * a * b for a, b in shapes)))  # some 10 ms
-        self.operations = self._repeats * sum(2 * rows * a * b for a, b in shapes)
+        self._products = [product for a, b in shapes for product in _products(rows, a, b, step == "critic")]
+        operations = sum(2 * left.shape[0] * left.shape[1] * right.shape[1] for left, right, _ in self._products)
+        self._repeats = max(1, int(2e9 / operations))  # some 10 ms
+        self.operations = self._repeats * operations
 
     def __call__(self, number: int = 0) -> None:
         """Multiply for a while."""
         for _ in range(self._repeats):
-            for data, weight, out in self._products:
-                torch.mm(data, weight.mT, out=out)
+            for left, right, out in self._products:
+                torch.mm(left, right, out=out)
+
+
+def _products(rows: int, inputs: int, outputs: int, critic: bool) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Factors of a layer's products, forward and backward, and room for each result."""
+    data, weight, grad = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(rows, outputs)
+    forward, back = (data, weight.mT, torch.empty_like(grad)), (grad, weight, torch.empty_like(data))
+    if not critic:
+        return [forward, back]
+    return [forward, forward, back, (grad.mT, data, torch.empty_like(weight))]
 
 
 def critic_operations(size: Size, segments: Segments) -> float:
@@ -53,7 +68,9 @@ def critic_operations(size: Size, segments: Segments) -> float:
             size, size.batch, length + 1
         )
     states = size.horizon - 1 - int(segments.starts[0])  # those that follow an action of a segment
-    values = size.batch * states * size.layers * 2 * 10 * size.width**2  # value, output and MLP of one token
+    values = (
+        size.batch * states * size.layers * 2 * 9 * size.width**2
+    )  # one matrix for attention, and the MLP
     return online + target + values
 
 

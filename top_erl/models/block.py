@@ -64,9 +64,7 @@ class Block(nn.Module):
     @torch.no_grad()
     def alone(self, tokens: Tensor) -> Tensor:
         """Transform tokens that are sequences of their own, [..., E]: attention is then the value itself."""
-        rows, block = tokens.reshape(-1, tokens.shape[-1]), self._pass()
-        value = block.project(rows, slice(2 * rows.shape[1], None))
-        return block.feed_forward(rows, value).view(tokens.shape)
+        return self._pass().alone(tokens.reshape(-1, tokens.shape[-1])).view(tokens.shape)
 
     def with_dropout(self, tokens: Tensor) -> Tensor:
         """Transform tokens with noise on attention and on both residual steps, left to autograd."""

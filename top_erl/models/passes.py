@@ -59,7 +59,9 @@ class BlockPass:
     def __init__(self, weights: BlockWeights, heads: int, products: Products, *, keep: bool) -> None:
         """Prepare the weights for being multiplied; without `keep` there is no way back."""
         self.weights, self.heads, self.products, self.keep = weights, heads, products, keep
-        factors = (weights.heads_weight, weights.out_weight, weights.in_weight, weights.mlp_weight)
+        self.first = Folded(weights.first_scale, weights.first_shift, weights.heads_weight, weights.heads_bias)
+        self.second = Folded(weights.second_scale, weights.second_shift, weights.in_weight, weights.in_bias)
+        factors = (self.first.weight, weights.out_weight, self.second.weight, weights.mlp_weight)
         self.heads_factor, self.out_factor, self.in_factor, self.mlp_factor = map(products.factor, factors)
         self._attention: list[CausalAttention] = []
 
@@ -92,52 +94,59 @@ class BlockPass:
             attention.forward_into(part, out)
         return self.feed_forward(rows, mixed)
 
+    def alone(self, x: Tensor) -> Tensor:
+        """Transform tokens that are sequences of their own, [R, E].
+
+        What attention mixes for them is their own value, so the projections into and out of attention are one.
+        """
+        weights, products, width = self.weights, self.products, x.shape[1]
+        value_weight, value_bias = self.first.weight[2 * width :], self.first.bias[2 * width :]
+        joint = products.factor(weights.out_weight @ value_weight)  # [E, E]
+        bias = torch.addmv(weights.out_bias, weights.out_weight, value_bias)
+        normed, _ = self.first.normalise(x)
+        return self._mlp(products.add_product(x + bias, products.factor(normed), joint.mT))
+
     def project(self, x: Tensor, part: slice) -> Tensor:
         """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
-        weights = self.weights
-        normed, self._first = _normalise(x, weights.first_scale, weights.first_shift)
+        normed, self._first_statistics = self.first.normalise(x)
         self._normed = self.products.factor(normed)
-        return self.products.affine(self._normed, self.heads_factor[part].mT, weights.heads_bias[part])
+        return self.products.affine(self._normed, self.heads_factor[part].mT, self.first.bias[part])
 
     def feed_forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """Add what attention mixed to the stream, then the MLP's answer, [R, E]."""
-        weights, products = self.weights, self.products
-        self._mixed = products.factor(mixed)
-        self._y = products.add_product(x + weights.out_bias, self._mixed, self.out_factor.mT)
-        normed, self._second = _normalise(self._y, weights.second_scale, weights.second_shift)
+        self._mixed = self.products.factor(mixed)
+        return self._mlp(self.products.add_product(x + self.weights.out_bias, self._mixed, self.out_factor.mT))
+
+    def _mlp(self, y: Tensor) -> Tensor:
+        """Add the MLP's answer to the stream, [R, E]."""
+        products, self._y = self.products, y
+        normed, self._second_statistics = self.second.normalise(y)
         self._normed_y = products.factor(normed)
-        self._before = products.affine(self._normed_y, self.in_factor.mT, weights.in_bias)
+        self._before = products.affine(self._normed_y, self.in_factor.mT, self.second.bias)
         activate = fn.gelu if self.keep else torch.ops.aten.gelu_
         self._hidden = products.factor(activate(self._before))  # [R, 4E]
-        return products.add_product(self._y + weights.mlp_bias, self._hidden, self.mlp_factor.mT)
+        return products.add_product(y + self.weights.mlp_bias, self._hidden, self.mlp_factor.mT)
 
     def backward(self, grad: Tensor, want: bool) -> tuple[Tensor, list[Tensor | None]]:
         """Gradients of the tokens, [R, E], from that of z, and, if wanted, of all weights in their order."""
-        weights, products = self.weights, self.products
+        products = self.products
         z_factor = products.factor(grad)
         grad_before = products.product(z_factor, self.mlp_factor)
         torch.ops.aten.gelu_backward.grad_input(grad_before, self._before, grad_input=grad_before)
         before_factor = products.factor(grad_before)
-        norm = (weights.second_scale, weights.second_shift)
-        grad_y, *second = _normalise_backward(
-            products.product(before_factor, self.in_factor), self._y, norm, self._second, want
-        )
-        grad_y += grad
+        grad_normed = products.product(before_factor, self.in_factor)
+        grad_y = _normalise_backward(grad_normed, self._y, self._second_statistics).add_(grad)
         y_factor = products.factor(grad_y)
-        grad_mixed = products.product(y_factor, self.out_factor)
-        grad_heads = self._attention_backward(grad_mixed)
+        grad_heads = self._attention_backward(products.product(y_factor, self.out_factor))
         heads_factor = products.factor(grad_heads)
-        norm = (weights.first_scale, weights.first_shift)
-        grad_x, *first = _normalise_backward(
-            products.product(heads_factor, self.heads_factor), self._x, norm, self._first, want
-        )
-        grad_x += grad_y
+        grad_normed = products.product(heads_factor, self.heads_factor)
+        grad_x = _normalise_backward(grad_normed, self._x, self._first_statistics).add_(grad_y)
         if not want:
             return grad_x, []
         return grad_x, [
-            *(*first, products.product(heads_factor.mT, self._normed), grad_heads.sum(0)),
-            *(products.product(y_factor.mT, self._mixed), grad_y.sum(0), *second),
-            *(products.product(before_factor.mT, self._normed_y), grad_before.sum(0)),
+            *self.first.backward(products.product(heads_factor.mT, self._normed), grad_heads.sum(0)),
+            *(products.product(y_factor.mT, self._mixed), grad_y.sum(0)),
+            *self.second.backward(products.product(before_factor.mT, self._normed_y), grad_before.sum(0)),
             *(products.product(z_factor.mT, self._hidden), grad.sum(0)),
         ]
 
@@ -160,21 +169,40 @@ def _split(rows: Tensor, layout: Layout) -> list[Tensor]:
 _Statistics = tuple[Tensor, Tensor] | None
 
 
-def _normalise(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> tuple[Tensor, _Statistics]:
-    """LayerNorm of the rows, [R, E], with mean and deviation; without a scale the rows themselves."""
-    if scale is None:
-        return x, None
-    normed, mean, deviation = torch.native_layer_norm(x, (x.shape[-1],), scale, shift, EPSILON)
-    return normed, (mean, deviation)
+class Folded:
+    """A linear layer after LayerNorm, with the norm's scale s and shift t moved into it: W (s ∘ x̂ + t) + b.
+
+    Rows are then only centred and divided by their deviation, and the gradients of s and t follow from those of the
+    layer, instead of from another pass over all rows.
+    """
+
+    def __init__(self, scale: Tensor | None, shift: Tensor | None, weight: Tensor, bias: Tensor) -> None:
+        """Fold scale and shift, [E], if there are any, into weight, [F, E], and bias, [F]."""
+        self._parts = (scale, shift, weight)
+        self.weight = weight if scale is None else weight * scale
+        self.bias = bias if shift is None else torch.addmv(bias, weight, shift)
+
+    def normalise(self, x: Tensor) -> tuple[Tensor, _Statistics]:
+        """Centred and divided rows, [R, E], with mean and deviation; without a norm the rows themselves."""
+        if self._parts[0] is None:
+            return x, None
+        normed, mean, deviation = torch.native_layer_norm(x, (x.shape[-1],), None, None, EPSILON)
+        return normed, (mean, deviation)
+
+    def backward(self, grad: Tensor, bias_grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor]:
+        """Gradients of scale, shift, weight and bias, from those of the folded weight, [F, E], and bias, [F]."""
+        scale, shift, weight = self._parts
+        if scale is None or shift is None:
+            return None, None, grad, bias_grad
+        unfolded = torch.addr(grad * scale, bias_grad, shift)
+        return (grad * weight).sum(0), bias_grad @ weight, unfolded, bias_grad
 
 
-def _normalise_backward(
-    grad: Tensor, x: Tensor, norm: tuple[Tensor | None, Tensor | None], statistics: _Statistics, want: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Gradients of rows, scale and shift from that of the normalised rows, [R, E], which may be reused."""
+def _normalise_backward(grad: Tensor, x: Tensor, statistics: _Statistics) -> Tensor:
+    """Gradient of rows from that of the normalised rows, [R, E], which may be reused."""
     if statistics is None:
-        return grad, None, None
-    grads: tuple[Tensor, Tensor | None, Tensor | None] = torch.ops.aten.native_layer_norm_backward(
-        grad, x, (x.shape[-1],), *statistics, *norm, [True, want, want]
-    )
-    return grads
+        return grad
+    rows: Tensor = torch.ops.aten.native_layer_norm_backward(
+        grad, x, (x.shape[-1],), *statistics, None, None, [True, False, False]
+    )[0]
+    return rows
