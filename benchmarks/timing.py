@@ -68,9 +68,7 @@ def critic_operations(size: Size, segments: Segments) -> float:
             size, size.batch, length + 1
         )
     states = size.horizon - 1 - int(segments.starts[0])  # those that follow an action of a segment
-    values = (
-        size.batch * states * size.layers * 2 * 9 * size.width**2
-    )  # one matrix for attention, and the MLP
+    values = size.batch * states * size.layers * 2 * 9 * size.width**2  # one matrix for attention, and the MLP
     return online + target + values
 
 

@@ -60,6 +60,37 @@ def test_policy_decay_is_coupled_and_spares_nothing() -> None:
     assert abs(expected - _adam_by_hand(2.0, decoupled=0.0, coupled=0.0)) > 0.01
 
 
+def _step_both(mine: nn.Module, theirs: nn.Module, optimizers: list[torch.optim.Optimizer], skip: int = -1) -> None:
+    """The same random gradients for both; the one with the index `skip` is missing."""
+    for number, (own, other) in enumerate(zip(mine.parameters(), theirs.parameters(), strict=True)):
+        own.grad = None if number == skip else torch.randn_like(own)
+        other.grad = None if own.grad is None else own.grad.clone()
+    for optimizer in optimizers:
+        optimizer.step()
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_steps_are_those_of_pytorch(decoupled: bool) -> None:
+    torch.manual_seed(0)
+    mine, theirs = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    theirs.load_state_dict(mine.state_dict())
+    brief = (adam_w if decoupled else adam)(mine, RATE, DECAY)
+    groups = [{"params": [p for p in theirs.parameters() if (p.dim() == 2) == two]} for two in (True, False)]
+    if decoupled:
+        stock = torch.optim.AdamW([groups[0] | {"weight_decay": DECAY}, groups[1] | {"weight_decay": 0.0}], lr=RATE)
+    else:
+        stock = torch.optim.Adam(theirs.parameters(), lr=RATE, weight_decay=DECAY)
+    for skip in (-1, -1, 1, -1, -1):  # once a gradient is missing
+        _step_both(mine, theirs, [brief, stock], skip)
+    brief.load_state_dict(brief.state_dict())
+    brief.param_groups[0]["lr"] = stock.param_groups[0]["lr"] = 0.01
+    _step_both(mine, theirs, [brief, stock])
+    for own, other in zip(mine.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-6)
+    brief.zero_grad()
+    assert all(parameter.grad is None for parameter in mine.parameters())
+
+
 def test_a_module_without_vectors_or_matrices() -> None:
     assert len(adam_w(nn.Embedding(2, 2), RATE, DECAY).param_groups) == 1
     assert len(adam_w(_linear(), RATE, DECAY).param_groups) == 2

@@ -148,3 +148,21 @@ def test_to_another_device_keeps_the_cut() -> None:
 def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(UserError, match=r"segments\."):
         SegmentsConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_cut_is_made_once_for_each_device() -> None:
+    drawn = [RandomSegments(25).draw(100, _generator(3), padded=True) for _ in range(2)]
+    assert drawn[0] is drawn[1]
+    assert drawn[0].to(torch.device("cpu")) is drawn[0]
+    moved = [segments.to(torch.device("meta")) for segments in drawn]
+    assert moved[0] is moved[1]
+    assert moved[0].inside.device.type == "meta"
+
+
+def test_what_follows_an_action() -> None:
+    segments = Segments(torch.tensor([3, 7]), 10, 4)
+    after, inside = segments.following
+    assert after.tolist() == [[4, 5, 6, 7], [8, 9, 9, 9]]
+    assert inside.tolist() == [[True] * 4, [True, True, False, False]]
+    assert segments.inside.tolist() == [[3, 4, 5, 6], [7, 8, 9, 9]]
+    assert segments.weight.tolist() == [[1] * 5, [1, 1, 1, 1, 0]]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from top_erl.models.attention import (
     LONGEST_BATCHED,
+    AttentionAfter,
     BatchedAttention,
     CausalAttention,
     FusedAttention,
@@ -56,6 +57,17 @@ def test_every_kind_equals_the_loops_with_its_gradient(kind: type[CausalAttentio
     assert torch.allclose(mixed, expected, atol=1e-12)
     (expected * pull).sum().backward()
     assert torch.allclose(attention.backward(pull), tokens.grad, atol=1e-12)
+
+
+@pytest.mark.parametrize(("count", "length"), [(8, 1), (7, 2), (5, 5), (4, 9), (2, 17)])
+def test_attention_after_a_token_equals_the_loops_without_it(count: int, length: int) -> None:
+    tokens = _inputs(count, 1 + length).requires_grad_()
+    pull = torch.randn(count, length, WIDTH, dtype=torch.float64)
+    expected = _by_loops(tokens)[:, 1:]
+    attention = AttentionAfter(HEADS, tokens.detach()[:, 0, WIDTH:])
+    assert torch.allclose(attention.forward(tokens.detach()[:, 1:].contiguous()), expected, atol=1e-12)
+    (expected * pull).sum().backward()
+    assert torch.allclose(attention.backward(pull), tokens.grad[:, 1:], atol=1e-12)
 
 
 def test_single_precision_agrees_between_the_kinds() -> None:

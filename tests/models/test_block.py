@@ -9,7 +9,8 @@ from torch.autograd import gradcheck
 from torch.nn import functional as fn
 
 from top_erl.models.attention import LONGEST_BATCHED
-from top_erl.models.block import Block, transform
+from top_erl.models.block import Block, transform, transform_after
+from top_erl.models.passes import Folded
 from top_erl.models.products import LOW
 
 
@@ -62,6 +63,41 @@ def test_block_equals_the_textbook_in_single_precision(length: int) -> None:
     mine, theirs = _gradients(block, tokens, ours, pull), _gradients(block, tokens, expected, pull)
     for name, gradient in theirs.items():
         assert torch.allclose(mine[name], gradient, rtol=1e-4, atol=1e-4), name
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_sequences_after_a_token_are_those_of_the_whole(layers: int, layer_norm: bool) -> None:
+    blocks = [Block(8, 2, layer_norm=layer_norm).double().requires_grad_(False) for _ in range(layers)]
+    whole = torch.randn(4, 6, 8, dtype=torch.float64, requires_grad=True)
+    pull = torch.randn(4, 5, 8, dtype=torch.float64)
+    expected = transform(whole.flatten(0, 1), ((4, 6),), blocks).view(4, 6, 8)[:, 1:]
+    (expected * pull).sum().backward()
+    rows = whole.detach()[:, 1:].flatten(0, 1).requires_grad_()
+    ours = transform_after(rows, whole.detach()[:, 0], blocks).view(4, 5, 8)
+    (ours * pull).sum().backward()
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(rows.grad.view(4, 5, 8), whole.grad[:, 1:], rtol=0, atol=1e-12)
+
+
+def test_sequences_after_a_token_need_frozen_weights() -> None:
+    with pytest.raises(ValueError, match="use `transform`"):
+        transform_after(torch.randn(6, 8), torch.randn(2, 8), [Block(8, 2)])
+
+
+def test_a_folded_norm_has_the_gradients_of_norm_and_layer() -> None:
+    norm, layer = torch.nn.LayerNorm(5).double(), torch.nn.Linear(5, 3).double()
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    x, pull = torch.randn(7, 5, dtype=torch.float64), torch.randn(7, 3, dtype=torch.float64)
+    expected = layer(norm(x))
+    (expected * pull).sum().backward()
+    folded = Folded(*(p.detach() for p in (norm.weight, norm.bias, layer.weight, layer.bias)))
+    normed, _ = folded.normalise(x)
+    torch.testing.assert_close(normed @ folded.weight.mT + folded.bias, expected.detach(), rtol=0, atol=1e-12)
+    gradients = folded.backward(pull.mT @ normed, pull.sum(0))
+    for gradient, parameter in zip(gradients, (*norm.parameters(), *layer.parameters()), strict=True):
+        torch.testing.assert_close(gradient, parameter.grad, rtol=0, atol=1e-12)
 
 
 def test_no_weight_gradients_when_weights_are_frozen() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from top_erl.errors import UserError
 from top_erl.models import CriticConfig, CriticEnsemble, TransformerCritic
+from top_erl.models.attention import LONGEST_BATCHED
 
 STATE, ACTION, LENGTH = 5, 4, 6
 STARTS = torch.tensor([0, 2, 9])
@@ -231,6 +232,19 @@ def test_parameter_count_of_the_paper() -> None:
     block += (width * 4 * width + 4 * width) + (4 * width * width + width)
     assert encoders + table + 2 * block + norm + width == 533_504
     assert sum(parameter.numel() for parameter in critic.parameters()) == 533_504
+
+
+@pytest.mark.parametrize("length", [LENGTH, LONGEST_BATCHED + 1], ids=["short", "long"])
+@pytest.mark.parametrize("positions", ["absolute", "relative"])
+def test_prefix_values_are_those_of_forward_with_their_gradient(length: int, positions: str) -> None:
+    critic = _critic(positions=positions, max_positions=2 * LONGEST_BATCHED).requires_grad_(False)
+    state = torch.randn(2, len(STARTS), STATE, dtype=torch.float64)
+    actions = torch.randn(2, len(STARTS), length, ACTION, dtype=torch.float64, requires_grad=True)
+    values, expected = critic.prefix_values(state, actions, STARTS), critic(state, actions, STARTS)[..., 1:]
+    torch.testing.assert_close(values, expected, rtol=0, atol=1e-11)
+    pull = torch.randn(values.shape, dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad((out * pull).sum(), actions)[0] for out in (values, expected))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
