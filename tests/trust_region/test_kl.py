@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from top_erl.trust_region.gaussian import Gaussian, kl_covariance_part
-from top_erl.trust_region.kl import project_factor, project_std
+from top_erl.trust_region.kl import project_factor, project_std, solve_weight
 
 from .problems import (
     factor_from_eigenvalues,
@@ -283,3 +283,20 @@ def test_float32_in_and_out(diagonal: bool) -> None:
     assert new32.grad is not None
     assert new32.grad.dtype == torch.float32
     torch.testing.assert_close(single.factor.double(), exact.factor, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1e-6, 1e-2, 0.5, 30.0])
+@pytest.mark.parametrize("bound", [1e-8, 5e-4, 0.05, 10.0])
+def test_one_covariance_has_the_weight_it_has_among_many(spread: float, bound: float) -> None:
+    ratios = (spread * torch.randn(20, 7, generator=generator(0), dtype=torch.float64)).exp()  # r
+    excess = ratios - 1
+    excess[0] = 0.0
+    weights, active = solve_weight(excess, bound)
+    for row, weight, moved in zip(excess, weights, active, strict=True):
+        alone, alone_moved = solve_weight(row, bound)
+        assert bool(alone_moved) == bool(moved)
+        torch.testing.assert_close(alone, weight, rtol=1e-9, atol=0)
+        if moved:  # it lies on the bound: 1/2 Σ log(1 + tρ) - tρ / (1 + tρ) = ε
+            scaled = alone * row
+            divergence = 0.5 * (torch.log1p(scaled) - scaled / (1 + scaled)).sum()
+            assert float(divergence) == pytest.approx(bound, rel=1e-6 if spread > 1e-3 else 0.5)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from top_erl.algorithms.learner import Learner
+from top_erl.algorithms.optim import flatten_state, restore_state
 from top_erl.models import GaussianPolicy
 from top_erl.rollout import EpisodeCollector, Scores
 
@@ -17,6 +21,8 @@ class EpisodicLearner(Learner):
 
     policy: GaussianPolicy
     collector: EpisodeCollector
+    policy_optimizer: torch.optim.Optimizer
+    critic_optimizer: torch.optim.Optimizer
 
     @property
     def episodes_collected(self) -> int:
@@ -48,3 +54,20 @@ class EpisodicLearner(Learner):
     def close(self) -> None:
         """Release the player's simulators and processes."""
         self.collector.player.close()
+
+    # ------------------------------------------------------------------ saving
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that training has changed, as plain tensors; a replay has its own."""
+        return flatten_state(self._modules(), self._optimizers())
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a saved state."""
+        restore_state(state, self._modules(), self._optimizers())
+
+    @abstractmethod
+    def _modules(self) -> dict[str, nn.Module]:
+        """All networks by their names in a saved state."""
+
+    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        return {"policy_optimizer": self.policy_optimizer, "critic_optimizer": self.critic_optimizer}

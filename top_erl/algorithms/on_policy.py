@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.algorithms.learner import IterationStats
 from top_erl.algorithms.on_policy_config import OnPolicyConfig
-from top_erl.algorithms.optim import adam, flatten_state, restore_state, set_rate
+from top_erl.algorithms.optim import adam, set_rate
 from top_erl.algorithms.parts import RunParts
 from top_erl.algorithms.stats import CriticStats, Diverged, PolicyStats, Stats, columns, mean_stats, named_numbers
 from top_erl.devices import send
@@ -301,16 +301,5 @@ class OnPolicyLearner(EpisodicLearner):
 
     # ------------------------------------------------------------------ saving
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that training has changed, as plain tensors."""
-        return flatten_state(self._modules(), self._optimizers())
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take over a saved state."""
-        restore_state(state, self._modules(), self._optimizers())
-
     def _modules(self) -> dict[str, nn.Module]:
         return {"policy": self.policy, "critic": self.critic}
-
-    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        return {"policy_optimizer": self.policy_optimizer, "critic_optimizer": self.critic_optimizer}

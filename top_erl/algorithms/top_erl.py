@@ -25,7 +25,7 @@ from torch.nn import functional as fn
 from top_erl.algorithms.config import TopErlConfig
 from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.algorithms.learner import IterationStats
-from top_erl.algorithms.optim import adam, adam_w, flatten_state, restore_state, set_rate
+from top_erl.algorithms.optim import adam, adam_w, set_rate
 from top_erl.algorithms.regeneration import Regeneration
 from top_erl.algorithms.segments import Segments
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, sum_stats
@@ -354,14 +354,6 @@ class TopErlLearner(EpisodicLearner):
 
     # ------------------------------------------------------------------ saving
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that training has changed, as plain tensors; the replay has its own."""
-        return flatten_state(self._modules(), self._optimizers())
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take over a saved state."""
-        restore_state(state, self._modules(), self._optimizers())
-
     def replay_state(self) -> dict[str, Tensor]:
         """The stored episodes."""
         return self.replay.state_dict()
@@ -377,12 +369,5 @@ class TopErlLearner(EpisodicLearner):
         self.replay.load_state_dict(state)
 
     def _modules(self) -> dict[str, nn.Module]:
-        return {
-            "policy": self.policy,
-            "anchor": self.anchor,
-            "critics": self.critics,
-            "target_critics": self.target_critics,
-        }
-
-    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        return {"policy_optimizer": self.policy_optimizer, "critic_optimizer": self.critic_optimizer}
+        critics = {"critics": self.critics, "target_critics": self.target_critics}
+        return {"policy": self.policy, "anchor": self.anchor, **critics}

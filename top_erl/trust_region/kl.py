@@ -18,6 +18,7 @@ Axes: `...` batch, `P` dimension.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,9 +88,12 @@ def solve_weight(excess: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """
     if excess.device.type != "cpu":  # a fixed number of steps, so that nothing waits for the device
         return _newton(torch, excess, bound, steps=20, stop_early=False)
-    with np.errstate(all="ignore"):  # NumPy, because on one small vector PyTorch is mostly overhead
-        weight, active = _newton(np, excess.numpy(), bound, steps=60, stop_early=True)
-    return torch.as_tensor(weight), torch.as_tensor(active)
+    with np.errstate(all="ignore"):  # NumPy, because on small vectors PyTorch is mostly overhead
+        if excess.dim() == 1:
+            weight, active = _newton_for_one(excess.numpy(), bound, steps=60)
+        else:
+            weight, active = _newton(np, excess.numpy(), bound, steps=60, stop_early=True)
+    return torch.as_tensor(weight, dtype=excess.dtype), torch.as_tensor(active)
 
 
 def _newton(xp: Any, excess: Any, bound: float, *, steps: int, stop_early: bool) -> tuple[Any, Any]:
@@ -126,9 +130,35 @@ def _newton(xp: Any, excess: Any, bound: float, *, steps: int, stop_early: bool)
     return xp.where(active, xp.clip(weight, None, 1.0), one), active
 
 
+def _newton_for_one(excess: Any, bound: float, steps: int) -> tuple[float, bool]:
+    """`_newton` for one covariance, ρ [P]: the same steps, but with plain numbers for the weight and its bracket."""
+    excess = np.clip(excess, -1 + 2**-50, 1e150)
+    if not _sum_of_f(np, excess) > bound:
+        return 1.0, False
+    steep = abs(excess)
+    flat, root = steep / (1 + excess), bound**0.5
+    low = float(_limit(np, root, np.maximum(steep, flat))) * (1 - 1e-9)
+    high = float(_limit(np, root, np.minimum(steep, flat))) * (1 + 1e-9)
+    weight = math.sqrt(low * high)
+    for _ in range(steps):
+        value = float(_sum_of_f(np, weight * excess))
+        if abs(value - bound) <= _RELATIVE_TOLERANCE * bound:
+            break
+        low, high = (weight, high) if value < bound else (low, weight)
+        share = excess / (1 + weight * excess)
+        slope, value_root = 0.5 * weight * float(share @ share), math.sqrt(max(value, _TINY))
+        newton = weight - 2 * value_root * (value_root - root) / max(slope, _TINY)
+        weight = newton if low < newton < high else math.sqrt(low * high)
+    return min(weight, 1.0), True
+
+
 def _divergence(xp: Any, weight: Any, excess: Any) -> Any:
     """κ(t) = 1/2 Σ_i f(t ρ_i) [...], for weights t [...] and excess precisions ρ [..., P]."""
-    x = weight[..., None] * excess  # [..., P]
+    return _sum_of_f(xp, weight[..., None] * excess)
+
+
+def _sum_of_f(xp: Any, x: Any) -> Any:
+    """1/2 Σ_i f(x_i) [...], for x [..., P]."""
     exact = xp.log1p(x) - x / (1 + x)
     small = abs(x) < _SERIES_BELOW
     if xp is np and not small.any():  # the usual case, at half the price; looking costs nothing here
