@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from top_erl.algorithms import TopErlLearner
+from top_erl.algorithms import TopErlLearner, top_erl
 from top_erl.tasks.via_point_reacher import ViaPointReacher
 
 from .naive import CriticResult, NaiveTopErl, PolicyResult
@@ -241,6 +241,21 @@ def test_a_batch_in_parts_makes_the_same_steps(target: str, tokens: int) -> None
     for seed in range(3):
         _compare_critic(learner, bound, seed, EXACT)
         _compare_policy(learner, bound, seed, EXACT)
+
+
+@pytest.mark.usefixtures("_float64")
+@pytest.mark.parametrize("target", ["v", "q", "clipped", "ensemble"])
+@pytest.mark.parametrize("little", [-1, 1 << 40], ids=["left out", "computed"])
+def test_padding_makes_no_difference(target: str, little: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The naive implementation has no padding at all."""
+    monkeypatch.setattr(top_erl, "_LITTLE_PADDING", little)
+    learner, bound = _prepared({"learn": {"target": target}})
+    batch = learner.replay.gather(torch.tensor([0, 1]))
+    cuts = [learner.segmentation.draw(batch.horizon, _generator(seed), padded=True) for seed in range(8)]
+    padded = [cut for cut in cuts if cut.tail != cut.length]
+    assert {learner._tail(batch, cut) for cut in padded} == ({None} if little > 0 else {cut.tail for cut in padded})
+    for seed in range(8):
+        _compare_critic(learner, bound, seed, EXACT)
 
 
 def test_projecting_the_whole_replay_equals_projecting_each_batch() -> None:

@@ -43,6 +43,8 @@ from top_erl.trust_region import Gaussian, Projected, kl_divergence
 
 _CHUNK_TOKENS = {"cpu": 6144}
 """Tokens per pass through the transformer, by kind of device; elsewhere a batch is one pass."""
+_LITTLE_PADDING = 160 * 64**2
+"""Padded tokens times width² that are cheaper to compute than sequences of a second length, measured on a CPU."""
 
 
 class TopErlLearner(EpisodicLearner):
@@ -200,7 +202,8 @@ class TopErlLearner(EpisodicLearner):
             target = self.critic_targets(batch, segments, params, bootstrap_params)  # [B, K, L + 1]
         state, action = batch.state[:, segments.starts], batch.action[:, segments.inside]  # padding repeats the last
         critics = in_mode(self.critics, training=True)
-        predictions = critics(state, action, segments.starts, segments.tail)  # [C, B, K, L + 1]
+        tail = self._tail(batch, segments)
+        predictions = critics(state, action, segments.starts, tail)  # [C, B, K, L + 1]
         weight = segments.weight  # [K, L + 1]
         if self.target.bootstraps_with_q:  # V has no target
             weight = fn.pad(weight[:, 1:], (1, 0))
@@ -234,7 +237,7 @@ class TopErlLearner(EpisodicLearner):
         """
         actions = self.regenerate(batch, segments, params, self.config.learn.critic_condition)
         state = batch.state[:, segments.starts]
-        counts, tail = segments.last_valid, segments.tail
+        counts, tail = segments.last_valid, self._tail(batch, segments)
         return self.target.combine(self.target_critics.sequence_value(state, actions, segments.starts, counts, tail))
 
     def _v_bootstrap(self, batch: EpisodeBatch, first: int) -> Tensor:
@@ -335,6 +338,11 @@ class TopErlLearner(EpisodicLearner):
         for first in range(0, len(batch), size):
             rows = slice(first, min(first + size, len(batch)))
             yield rows, (rows.stop - rows.start) / len(batch)
+
+    def _tail(self, batch: EpisodeBatch, segments: Segments) -> int | None:
+        """Actions of the last segment to compute; None: all, padding too."""
+        padding = 0 if segments.tail is None else len(batch) * (segments.length - segments.tail)
+        return segments.tail if padding * self.config.critic.width**2 > _LITTLE_PADDING else None
 
     def entropy_bound(self, iteration: int) -> float | None:
         """Lower bound on the policy's entropy at an iteration; None without a schedule."""
