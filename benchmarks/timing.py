@@ -73,8 +73,15 @@ def critic_operations(size: Size, segments: Segments) -> float:
 
 
 def policy_operations(size: Size, segments: Segments) -> float:
-    """Floating-point operations a policy step cannot do without: forward, and gradients into the actions."""
-    return 2 * _pass(size, size.batch * len(segments.starts), segments.length + 1, layers=size.layers)
+    """Floating-point operations a policy step cannot do without: forward, and gradients into the actions.
+
+    A state's token passes on its key and value, and what makes them in the next layer; it needs no gradient.
+    """
+    sequences, length = size.batch * len(segments.starts), segments.length
+    linear = size.layers * 2 * 12 * size.width**2 * length
+    attention = size.layers * 2 * size.width * (length * (length + 1) + 2 * length)  # the state is seen by all
+    states = 2 * 2 * size.width**2 + (size.layers - 1) * 2 * 11 * size.width**2
+    return float(sequences * (2 * (linear + attention) + states))
 
 
 def _pass(size: Size, sequences: int, tokens: int, layers: int) -> float:

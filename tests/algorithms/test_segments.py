@@ -166,3 +166,13 @@ def test_what_follows_an_action() -> None:
     assert inside.tolist() == [[True] * 4, [True, True, False, False]]
     assert segments.inside.tolist() == [[3, 4, 5, 6], [7, 8, 9, 9]]
     assert segments.weight.tolist() == [[1] * 5, [1, 1, 1, 1, 0]]
+
+
+def test_first_use_in_inference_mode_does_not_forbid_gradients() -> None:
+    with torch.inference_mode():
+        cut = FixedCount(4).draw(39, _generator(0), padded=True)
+        kept = (cut.starts, cut.actions, cut.inside, cut.valid, cut.weight, *cut.following, cut.last_valid)
+    assert not any(tensor.is_inference() for tensor in kept)
+    data = torch.zeros(39, requires_grad=True)
+    data[cut.inside].sum().backward()
+    assert data.grad is not None

@@ -247,6 +247,27 @@ def test_prefix_values_are_those_of_forward_with_their_gradient(length: int, pos
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
 
 
+def test_prefix_values_of_weights_that_learn_have_all_gradients() -> None:
+    critic, other = _critic(), _critic()
+    other.load_state_dict(critic.state_dict())
+    state, actions, starts = _inputs()
+    critic.prefix_values(state, actions, starts).sum().backward()
+    other(state, actions, starts)[..., 1:].sum().backward()
+    assert other.state_encoder.weight.grad is not None
+    torch.testing.assert_close(critic.state_encoder.weight.grad, other.state_encoder.weight.grad)
+    with torch.no_grad():  # the short way, though nothing is frozen
+        values = critic.prefix_values(state, actions, starts)
+        torch.testing.assert_close(values, critic(state, actions, starts)[..., 1:])
+
+
+def test_first_use_in_inference_mode_does_not_forbid_gradients() -> None:
+    critic = _critic(positions="relative")
+    state, actions, starts = (tensor[..., :1, :] if tensor.dim() == 4 else tensor for tensor in _inputs())
+    with torch.inference_mode():
+        critic(state, actions, starts)
+    critic(state, actions, starts).sum().backward()
+
+
 @torch.no_grad()
 def test_initial_weights() -> None:
     critic = TransformerCritic(CriticConfig(), state_dim=29, action_dim=14)

@@ -35,6 +35,8 @@ class _Brief(torch.optim.Optimizer):
         """Move all parameters."""
         gradients = [[parameter.grad for parameter in group["params"]] for group in self.param_groups]
         wanted = [gradient for own in gradients for gradient in own]
+        if closure is not None:
+            raise ValueError("These optimisers take no closure.")
         if len(self.state) < len(wanted) or any(gradient is None for gradient in wanted):
             super().step()  # makes the moments
             return

@@ -35,6 +35,7 @@ class Regeneration:
         origin = batch.reference[:, :1].chunk(2, dim=-1)[0]  # [B, 1, D]
         return self.primitive.segments(basis, params, position, velocity, goal_origin=origin)
 
+    @torch.inference_mode(False)
     def _basis(self, segments: Segments, condition: str) -> tuple[Tensor, SegmentBasis]:
         """Where the initial conditions lie, [K], and the basis from there on."""
         known = self._bases.setdefault(segments, {})

@@ -23,7 +23,7 @@ from top_erl.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Where the segments of one cut lie; what follows from that is worked out once."""
+    """Where the segments of one cut lie; what follows from that is worked out once, fit for gradients later on."""
 
     starts: Tensor
     """Time index of each segment's first state and action, [K]."""
@@ -41,32 +41,38 @@ class Segments:
         return self if self.starts.device == device else _sent(self, device)
 
     @cached_property
+    @torch.inference_mode(False)
     def actions(self) -> Tensor:
         """Time index of every action, [K, L]; at `horizon` and beyond it is padding."""
         return self.starts[:, None] + torch.arange(self.length, device=self.starts.device)
 
     @cached_property
+    @torch.inference_mode(False)
     def inside(self) -> Tensor:
-        """The same with the last index of the episode in place of padding."""
+        """Time index of every action, [K, L], with the last one of the episode in place of padding."""
         return self.actions.clamp(max=self.horizon - 1)
 
     @cached_property
+    @torch.inference_mode(False)
     def valid(self) -> Tensor:
         """Which actions lie inside the episode, [K, L]."""
         return self.actions < self.horizon
 
     @cached_property
+    @torch.inference_mode(False)
     def weight(self) -> Tensor:
         """1 for the outputs [V, Q_1, …, Q_L] of a segment that have a target, 0 for padding, [K, L + 1]."""
         return fn.pad(self.valid.float(), (1, 0), value=1.0)
 
     @cached_property
+    @torch.inference_mode(False)
     def following(self) -> tuple[Tensor, Tensor]:
-        """Time index of the state after every action, and whether that state lies inside the episode, [K, L] each."""
+        """Time index of the state after every action (at the end: the last one), and whether there is one, [K, L]."""
         after = self.actions + 1
         return after.clamp(max=self.horizon - 1), after < self.horizon
 
     @cached_property
+    @torch.inference_mode(False)
     def last_valid(self) -> Tensor:
         """How many actions of each segment lie inside the episode, [K]."""
         return (self.horizon - self.starts).clamp(max=self.length)
@@ -87,19 +93,25 @@ class Segmentation(ABC):
         return _cut(horizon, length, offset, padded)
 
 
-@lru_cache(maxsize=4096)
+_MOST_CUTS = 1536
+"""Cuts that are remembered; an episode of 100 tokens has 462, one of 250 has 1298."""
+
+
+@lru_cache(maxsize=_MOST_CUTS)
+@torch.inference_mode(False)
 def _sent(segments: Segments, device: torch.device) -> Segments:
     """A cut on another device, sent there once."""
     return replace(segments, starts=send(segments.starts, device))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST_CUTS)
+@torch.inference_mode(False)
 def _cut(horizon: int, length: int, offset: int, padded: bool) -> Segments:
-    """A cut; there are some hundreds of them, and each is drawn again and again."""
+    """A cut; each is drawn again and again."""
     starts = list(range(offset, horizon - length + 1, length))
     if padded and offset + len(starts) * length < horizon:
         starts.append(offset + len(starts) * length)
-    return Segments(torch.tensor(starts), horizon, length, offset, min(length, horizon - starts[-1]))
+    return Segments(torch.tensor(starts, device="cpu"), horizon, length, offset, min(length, horizon - starts[-1]))
 
 
 @dataclass(frozen=True)

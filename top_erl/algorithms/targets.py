@@ -92,12 +92,13 @@ def n_step_returns(reward: Tensor, bootstrap: Tensor, segments: Segments, discou
     """
     powers = _powers(discount, segments.length + 1, reward.dtype, reward.device)  # γ⁰ … γᴸ
     collected = (reward[:, segments.inside] * powers[:-1]).cumsum(-1)  # Σ_{i<N} γⁱ r_i, [B, K, L]
-    after, inside = segments.following
-    future = bootstrap[:, after] * inside  # V(s_N), [B, K, L]
+    after, exists = segments.following
+    future = bootstrap[:, after] * exists  # V(s_N), [B, K, L]
     return collected + powers[1:] * future
 
 
 @lru_cache(maxsize=1024)
+@torch.inference_mode(False)
 def _powers(discount: float, count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The first powers of the discount, [count]."""
     return discount ** torch.arange(count, device=device, dtype=dtype)

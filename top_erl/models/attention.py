@@ -38,7 +38,7 @@ class CausalAttention(ABC):
         """Mix the tokens of each sequence, each from itself and the ones before.
 
         Args:
-            query_key_value: Queries, keys and values, one after the other, [N, M, 3E].
+            query_key_value: Queries, keys and values, one after the other, [N, M, 3E], contiguous.
 
         Returns:
             Mixed values, [N, M, E].

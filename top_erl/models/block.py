@@ -116,7 +116,11 @@ def transform_after(rows: Tensor, first: Tensor, blocks: Sequence[nn.Module]) ->
 def _apply(rows: Tensor, layout: Layout, first: Tensor | None, stack: Sequence[Block]) -> Tensor:
     weights = [weight for block in stack for weight in block.weights()]
     settings = [(block.heads, block.products) for block in stack]
-    out: Tensor = _Stack.apply(rows, layout, first, settings, *weights)  # type: ignore[no-untyped-call]
+    learning = torch.is_grad_enabled() and any(w is not None and w.requires_grad for w in weights)
+    if first is not None and learning:
+        raise ValueError("Gradients of the weights need the first tokens too: use `transform`.")
+    keep = learning or (torch.is_grad_enabled() and rows.requires_grad)
+    out: Tensor = _Stack.apply(rows, layout, first, keep, settings, *weights)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -129,14 +133,12 @@ class _Stack(torch.autograd.Function):
         rows: Tensor,
         layout: Layout,
         first: Tensor | None,
+        keep: bool,
         settings: list[tuple[int, Products]],
         *weights: Tensor | None,
     ) -> Tensor:
         """Transform tokens, [R, E]."""
         size = len(BlockWeights._fields)
-        keep = any(ctx.needs_input_grad)
-        if first is not None and any(ctx.needs_input_grad[4:]):
-            raise ValueError("Gradients of the weights need the first tokens too: use `transform`.")
         ctx.passes = []
         for number, (heads, products) in enumerate(settings):
             own = BlockWeights(*weights[number * size : (number + 1) * size])  # type: ignore[arg-type]
@@ -153,13 +155,13 @@ class _Stack(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the tokens and, if they are needed, of all weights."""
-        others = ctx.needs_input_grad[4:]
+        others = ctx.needs_input_grad[5:]
         want = any(others)
         gradients: list[Tensor | None] = []
         for block in reversed(ctx.passes):
             grad, own = block.backward(grad, want)
             gradients = own + gradients
-        return grad, None, None, None, *(gradients or (None,) * len(others))
+        return grad, None, None, None, None, *(gradients or (None,) * len(others))
 
 
 def _firsts(layout: Layout, device: torch.device) -> Tensor:

@@ -23,6 +23,7 @@ from top_erl.models.passes import Layout, rows_of
 from top_erl.models.products import Products
 from top_erl.models.standardizer import Standardizer
 from top_erl.models.tokens import embed
+from top_erl.models.tools import parameters_of
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,17 @@ class TransformerCritic(nn.Module):
     def prefix_values(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
         """Value every prefix of the actions, with gradients into the actions alone: `forward` without V.
 
-        The weights must be frozen. By causality a state's token depends on no action, so for short segments its
-        gradients, and what it does not pass on, are left out.
+        By causality a state's token depends on no action, so for short segments its gradients, and what it does not
+        pass on, are left out. That needs frozen weights; otherwise, this is a slice of `forward`.
 
         Returns:
             `[Q_1, …, Q_L]`, [B, K, L].
         """
-        if not batched_is_faster(actions.shape[-2], actions.device):
-            return self(state, actions, starts)[..., 1:]
+        learning = torch.is_grad_enabled() and any(weight.requires_grad for weight in parameters_of(self))
+        noisy = self.training and self.config.dropout > 0
+        if learning or noisy or not batched_is_faster(actions.shape[-2] + 1, actions.device):
+            values: Tensor = self(state, actions, starts)
+            return values[..., 1:]
         place = self._positions(starts, actions.shape[-2])  # [K, L, E]
         with torch.no_grad():
             first = self.state_encoder(self.standardize_state(state)) + place[:, 0]  # [B, K, E]
@@ -177,6 +181,7 @@ class TransformerCritic(nn.Module):
 
 
 @lru_cache(maxsize=1024)
+@torch.inference_mode(False)
 def _steps(length: int, with_state: bool, device: torch.device) -> Tensor:
     """0 … L - 1, for the actions of a segment; its state comes first and has the index of the first action."""
     return torch.arange(-1 if with_state else 0, length, device=device).clamp_(min=0)

@@ -59,9 +59,9 @@ class BlockPass:
     def __init__(self, weights: BlockWeights, heads: int, products: Products, *, keep: bool) -> None:
         """Prepare the weights for being multiplied; without `keep` there is no way back."""
         self.weights, self.heads, self.products, self.keep = weights, heads, products, keep
-        self.first = Folded(weights.first_scale, weights.first_shift, weights.heads_weight, weights.heads_bias)
-        self.second = Folded(weights.second_scale, weights.second_shift, weights.in_weight, weights.in_bias)
-        factors = (self.first.weight, weights.out_weight, self.second.weight, weights.mlp_weight)
+        self.into_heads = Folded(weights.first_scale, weights.first_shift, weights.heads_weight, weights.heads_bias)
+        self.into_mlp = Folded(weights.second_scale, weights.second_shift, weights.in_weight, weights.in_bias)
+        factors = (self.into_heads.weight, weights.out_weight, self.into_mlp.weight, weights.mlp_weight)
         self.heads_factor, self.out_factor, self.in_factor, self.mlp_factor = map(products.factor, factors)
         self._attention: list[CausalAttention] = []
 
@@ -100,17 +100,17 @@ class BlockPass:
         What attention mixes for them is their own value, so the projections into and out of attention are one.
         """
         weights, products, width = self.weights, self.products, x.shape[1]
-        value_weight, value_bias = self.first.weight[2 * width :], self.first.bias[2 * width :]
+        value_weight, value_bias = self.into_heads.weight[2 * width :], self.into_heads.bias[2 * width :]
         joint = products.factor(weights.out_weight @ value_weight)  # [E, E]
         bias = torch.addmv(weights.out_bias, weights.out_weight, value_bias)
-        normed, _ = self.first.normalise(x)
+        normed, _ = self.into_heads.normalise(x)
         return self._mlp(products.add_product(x + bias, products.factor(normed), joint.mT))
 
     def project(self, x: Tensor, part: slice) -> Tensor:
         """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
-        normed, self._first_statistics = self.first.normalise(x)
+        normed, self._first_statistics = self.into_heads.normalise(x)
         self._normed = self.products.factor(normed)
-        return self.products.affine(self._normed, self.heads_factor[part].mT, self.first.bias[part])
+        return self.products.affine(self._normed, self.heads_factor[part].mT, self.into_heads.bias[part])
 
     def feed_forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """Add what attention mixed to the stream, then the MLP's answer, [R, E]."""
@@ -120,9 +120,9 @@ class BlockPass:
     def _mlp(self, y: Tensor) -> Tensor:
         """Add the MLP's answer to the stream, [R, E]."""
         products, self._y = self.products, y
-        normed, self._second_statistics = self.second.normalise(y)
+        normed, self._second_statistics = self.into_mlp.normalise(y)
         self._normed_y = products.factor(normed)
-        self._before = products.affine(self._normed_y, self.in_factor.mT, self.second.bias)
+        self._before = products.affine(self._normed_y, self.in_factor.mT, self.into_mlp.bias)
         activate = fn.gelu if self.keep else torch.ops.aten.gelu_
         self._hidden = products.factor(activate(self._before))  # [R, 4E]
         return products.add_product(y + self.weights.mlp_bias, self._hidden, self.mlp_factor.mT)
@@ -144,9 +144,9 @@ class BlockPass:
         if not want:
             return grad_x, []
         return grad_x, [
-            *self.first.backward(products.product(heads_factor.mT, self._normed), grad_heads.sum(0)),
+            *self.into_heads.backward(products.product(heads_factor.mT, self._normed), grad_heads.sum(0)),
             *(products.product(y_factor.mT, self._mixed), grad_y.sum(0)),
-            *self.second.backward(products.product(before_factor.mT, self._normed_y), grad_before.sum(0)),
+            *self.into_mlp.backward(products.product(before_factor.mT, self._normed_y), grad_before.sum(0)),
             *(products.product(z_factor.mT, self._hidden), grad.sum(0)),
         ]
 
@@ -183,11 +183,11 @@ class Folded:
         self.bias = bias if shift is None else torch.addmv(bias, weight, shift)
 
     def normalise(self, x: Tensor) -> tuple[Tensor, _Statistics]:
-        """Centred and divided rows, [R, E], with mean and deviation; without a norm the rows themselves."""
+        """Centred and divided rows, [R, E], with mean and inverse deviation; without a norm the rows themselves."""
         if self._parts[0] is None:
             return x, None
-        normed, mean, deviation = torch.native_layer_norm(x, (x.shape[-1],), None, None, EPSILON)
-        return normed, (mean, deviation)
+        normed, mean, inverse = torch.native_layer_norm(x, (x.shape[-1],), None, None, EPSILON)
+        return normed, (mean, inverse)
 
     def backward(self, grad: Tensor, bias_grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor]:
         """Gradients of scale, shift, weight and bias, from those of the folded weight, [F, E], and bias, [F]."""

@@ -40,7 +40,9 @@ class Products:
 
     def affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
         """Left right + bias, [R, F]; the bias is one row, [F]."""
-        return self.product(left, right).add_(bias)  # PyTorch's addmm copies the bias to every row first: slower
+        if left.device.type != "cpu" and left.dtype == bias.dtype:
+            return torch.addmm(bias, left, right)
+        return self.product(left, right).add_(bias)  # on a CPU addmm first copies the bias to every row: slower
 
 
 class LowProducts(Products):
