@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-LONGEST_BATCHED = 64
+LONGEST_BATCHED = 128
 """Longest sequence for which batched products beat the fused kernel on a CPU, measured."""
 _LONGEST_BY_SUMS = 20
 """The same for the attention of one token by plain sums."""
