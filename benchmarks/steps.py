@@ -10,10 +10,9 @@ import torch
 
 from benchmarks.plain_reference import PlainUpdates
 from benchmarks.sizes import LAPTOP, SIZES, SMALL, Size
-from benchmarks.synthetic import make_learner, set_products
+from benchmarks.synthetic import make_learner
 from benchmarks.timing import MatmulClock, critic_operations, interleaved, policy_operations
 from top_erl.algorithms import SegmentsConfig, TopErlLearner
-from top_erl.models.products import FULL, LOW, Products
 
 CUTS = {
     "1": SegmentsConfig("fixed_count", 1),
@@ -46,11 +45,12 @@ _IN_A_ROW = 5
 the cache full of another contestant's numbers."""
 
 
-def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> list[StepTiming]:
+def measure(size: Size, cut: str, rounds: int, low: bool = False) -> list[StepTiming]:
     """Time both steps of one size and cut; every round uses the same batches and cuts for all contestants."""
     row = _IN_A_ROW if size is LAPTOP else 1
     learner = make_learner(size, CUTS[cut])
-    set_products(learner, products)
+    if low:
+        learner.use_low_precision()
     contestants = [PlainUpdates(learner)]
     if size in SMALL:
         contestants.append(PlainUpdates(learner, projection_per_copy=False))
@@ -74,7 +74,7 @@ def measure(size: Size, cut: str, rounds: int, products: Products = FULL) -> lis
         ]
         rows.append(
             StepTiming(
-                *(size.name, cut, name, "bf16" if products is LOW else "float32"),
+                *(size.name, cut, name, "bf16" if low else "float32"),
                 *(1e3 * statistics.mean(ours_s), 1e3 * statistics.mean(plain_s)),
                 *(_ratio(plain_s, ours_s), _ratio(once_s[0], ours_s) if once_s else None),
                 statistics.median(
@@ -123,7 +123,7 @@ def run(quick: bool) -> list[dict[str, object]]:
         for cut in CUTS:
             rows += measure(size, cut, rounds)
         if size is not LAPTOP:
-            rows += measure(size, "random", rounds, LOW)
+            rows += measure(size, "random", rounds, low=True)
     return [asdict(row) for row in rows]
 
 

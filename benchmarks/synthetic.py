@@ -17,7 +17,6 @@ from top_erl.algorithms import (
     TrustRegionConfig,
 )
 from top_erl.models import CriticConfig, PolicyConfig
-from top_erl.models.products import Products
 from top_erl.primitives import ProDmp, ProDmpConfig
 from top_erl.rollout import EpisodeCollector, LocalPlayer
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
@@ -89,9 +88,3 @@ def _leave_the_anchor(learner: TopErlLearner) -> None:
     generator = torch.Generator().manual_seed(0)
     for parameter in learner.policy.parameters():
         parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
-
-
-def set_products(learner: TopErlLearner, products: Products) -> None:
-    """Let all critics multiply in one precision."""
-    for critics in (learner.critics, learner.target_critics):
-        critics.set_products(products)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from top_erl.models import products as module
-from top_erl.models.products import FULL, LOW, Products
+from top_erl.models.products import BlasProducts, LowProducts, Products, low_products, pays
 
 
 def _layouts(rows: int, columns: int) -> list[Tensor]:
@@ -20,49 +20,86 @@ def _layouts(rows: int, columns: int) -> list[Tensor]:
     ]
 
 
-@pytest.fixture(params=["blas", "torch"])
-def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "torch":
-        monkeypatch.setattr(module, "_blas_product", lambda: None)
-        # PyTorch's own bfloat16 product may not run on this processor; the rounding is the same in float32.
-        monkeypatch.setattr(LOW, "factor", lambda data: data.to(torch.bfloat16).float())
-    elif module._blas_product() is None:
+ROUTES = {"float32": Products(), "torch": LowProducts(), "blas": BlasProducts()}
+
+
+@pytest.fixture(params=ROUTES)
+def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Products:
+    made = ROUTES[request.param]
+    if request.param == "torch" and module._has_matrix_unit():
+        # PyTorch's own bfloat16 product may end the process there; its rounding is the same in float32.
+        monkeypatch.setattr(made, "factor", lambda data: data.to(torch.bfloat16).float())
+    if request.param == "blas" and module._blas_product() is None:
         pytest.skip("this build of PyTorch has no bfloat16 product in its BLAS")
-    return str(request.param)
+    return made
 
 
-@pytest.mark.parametrize("products", [FULL, LOW], ids=["float32", "bf16"])
-def test_products_of_all_layouts(products: Products, route: str) -> None:
-    tolerance = 1e-5 if products is FULL else 0.03
+def test_products_of_all_layouts(products: Products) -> None:
+    tolerance = 1e-5 if type(products) is Products else 0.03
     for left in _layouts(5, 7):
         for right in _layouts(7, 3):
             expected = (left.double() @ right.double()).float()
             a, b = products.factor(left), products.factor(right)
             start, bias = torch.randn(5, 3), torch.randn(3)
-            torch.testing.assert_close(products.product(a, b), expected, rtol=tolerance, atol=tolerance)
-            torch.testing.assert_close(products.affine(a, b, bias), expected + bias, rtol=tolerance, atol=tolerance)
+            product = products.product(a, b)
             added = products.add_product(start.clone(), a, b)
-            torch.testing.assert_close(added, expected + start, rtol=tolerance, atol=tolerance)
-            assert added.dtype == torch.float32
+            assert product.dtype == added.dtype == torch.float32
+            for found, wanted in (
+                (product, expected),
+                (added, expected + start),
+                (products.raw(a, b).float(), expected),
+                (products.raw_affine(a, b, bias).float(), expected + bias),
+                (products.column_sums(products.raw(a, b)), expected.sum(0)),
+            ):
+                torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
 
 
-def test_low_products_are_exact_sums_of_rounded_factors() -> None:
+def test_products_of_the_blas_are_exact_sums_of_rounded_factors() -> None:
     if module._blas_product() is None:
         pytest.skip("this build of PyTorch has no bfloat16 product in its BLAS")
     left, right = torch.randn(64, 128), torch.randn(128, 32)
-    a, b = LOW.factor(left), LOW.factor(right)
-    torch.testing.assert_close(LOW.product(a, b), a.float() @ b.float(), rtol=1e-5, atol=1e-4)
+    blas = ROUTES["blas"]
+    a, b = blas.factor(left), blas.factor(right)
+    torch.testing.assert_close(blas.product(a, b), a.float() @ b.float(), rtol=1e-5, atol=1e-4)
+
+
+def test_column_sums_of_many_rows_are_summed_in_single_precision() -> None:
+    """Ones added one by one in bfloat16 would stop growing at 256."""
+    products = low_products(torch.device("cpu"))
+    assert products.column_sums(products.raw(products.factor(torch.ones(4096, 1)), products.factor(torch.ones(1, 2))))[
+        0
+    ] == pytest.approx(4096)
+
+
+@pytest.mark.parametrize(("matrix_unit", "vectors"), [(False, False), (False, True), (True, True)])
+def test_the_route_follows_the_processor(matrix_unit: bool, vectors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if module._blas_product() is None:
+        pytest.skip("this build of PyTorch has no bfloat16 product in its BLAS")
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: matrix_unit, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: vectors, raising=False)
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert isinstance(low_products(cpu), BlasProducts) == matrix_unit
+    assert not isinstance(low_products(gpu), BlasProducts)
+    assert pays(cpu) == vectors
+    assert pays(gpu)
+
+
+def test_a_version_of_torch_that_knows_no_processors_gets_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for question in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        monkeypatch.delattr(torch.cpu, question, raising=False)
+    assert not pays(torch.device("cpu"))
 
 
 def test_shapes_and_types_that_do_not_fit_are_refused() -> None:
     if module._blas_product() is None:
         pytest.skip("this build of PyTorch has no bfloat16 product in its BLAS")
+    blas = ROUTES["blas"]
     a = torch.zeros(2, 3, dtype=torch.bfloat16)
     with pytest.raises(ValueError, match="cannot multiply"):
-        LOW.product(a, a)
+        blas.product(a, a)
     with pytest.raises(ValueError, match="cannot multiply"):
-        LOW.product(a, torch.zeros(3, 2))
+        blas.product(a, torch.zeros(3, 2))
     b = torch.zeros(3, 2, dtype=torch.bfloat16)
     for out in (torch.zeros(2, 2, dtype=torch.float64), torch.zeros(2, 4)[:, ::2]):
         with pytest.raises(ValueError, match="cannot write"):
-            LOW.add_product(out, a, b)
+            blas.add_product(out, a, b)

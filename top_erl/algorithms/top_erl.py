@@ -34,7 +34,7 @@ from top_erl.algorithms.targets import critic_loss, make_target, n_step_returns
 from top_erl.devices import send
 from top_erl.errors import UserError
 from top_erl.models import CriticEnsemble, GaussianPolicy
-from top_erl.models.products import LOW
+from top_erl.models.products import low_products
 from top_erl.models.tools import frozen, frozen_copy, in_mode, move_towards, seeded
 from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeBatch, EpisodeCollector, EpisodeReplay, Scores
@@ -101,7 +101,7 @@ class TopErlLearner(EpisodicLearner):
     def use_low_precision(self) -> None:
         """Multiply the critics' matrices in bfloat16 from now on; weights, sums and all else stay float32."""
         for critics in (self.critics, self.target_critics):
-            critics.set_products(LOW)
+            critics.set_products(low_products(self.device))
 
     # ------------------------------------------------------------------ one iteration (Algorithm 1)
 

@@ -4,7 +4,7 @@ Segments are short (2 to 26 tokens in most cuts) and heads are small (16), so a 
 and head spends its time on being called. On a CPU, sequences are laid end to end in groups of about 16 tokens, with a
 mask that lets a token see only its own sequence, and the groups go through batched matrix products: the same numbers in
 a half to a third of the time (`python -m benchmarks --only attention`). Long sequences, and other devices, use
-PyTorch's fused kernel.
+PyTorch's fused kernel. Numbers may come and go in bfloat16; what is in between is float32.
 
 Axes: `N` sequences, `M` tokens, `G` sequences per group, `n` = N/G groups, `m` = G·M tokens of a group, `H` heads,
 `E` width, `d` = E/H.
@@ -69,14 +69,15 @@ class FusedAttention(CausalAttention):
 
     def forward(self, query_key_value: Tensor) -> Tensor:
         """Mix, [N, M, 3E] to [N, M, E]."""
-        self._inputs = query_key_value.detach().requires_grad_()
+        self._inputs = _wide(query_key_value.detach()).requires_grad_()
         with torch.enable_grad():  # a graph of its own, since this runs inside a hand-written node
             self._mixed = fused_attention(self._inputs, self.heads)
-        return self._mixed.detach()
+        return self._mixed.detach().to(query_key_value.dtype)
 
     def backward(self, grad: Tensor) -> Tensor:
         """Gradient of the inputs, [N, M, E] to [N, M, 3E]."""
-        return torch.autograd.grad(self._mixed, self._inputs, grad, retain_graph=True)[0]
+        inputs = torch.autograd.grad(self._mixed, self._inputs, _wide(grad), retain_graph=True)[0]
+        return inputs.to(grad.dtype)
 
     def forward_into(self, query_key_value: Tensor, mixed: Tensor) -> None:
         """Mix, and copy."""
@@ -115,7 +116,7 @@ class BatchedAttention(CausalAttention):
         torch.bmm(self._weights.mT, grad_mixed, out=grads[2])
         # softmax: ds = p ∘ (dp - Σ_j p dp); the factor d^-½ of the scores comes with the products
         grad_weights = torch.bmm(grad_mixed, value.mT)
-        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, grad.dtype)
+        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, query.dtype)
         scale = self._sizes[-1] ** -0.5
         torch.baddbmm(grads[0], grad_scores, key, beta=0, alpha=scale, out=grads[0])
         torch.baddbmm(grads[1], grad_scores.mT, query, beta=0, alpha=scale, out=grads[1])
@@ -127,7 +128,8 @@ class BatchedAttention(CausalAttention):
     def _pack(self, data: Tensor, parts: int) -> Tensor:
         """Tokens, [N, M, parts · E], by part, group and head, [parts, n, H, G, M + ahead, d]; the ahead are empty."""
         groups, group, length, heads, size = self._sizes
-        packed = data.new_empty(parts, groups, heads, group, length + self.ahead, size)
+        dtype = _working(data.dtype)
+        packed = data.new_empty(parts, groups, heads, group, length + self.ahead, size, dtype=dtype)
         packed[..., self.ahead :, :] = self._by_part(data, parts)
         return packed
 
@@ -196,6 +198,7 @@ def attention_of_one(query: Tensor, key: Tensor, value: Tensor, index: Tensor, h
         Mixed values, [N, E].
     """
     length, width = key.shape[1:]
+    query, key, value = _wide(query), _wide(key), _wide(value)
     seen = torch.arange(length, device=key.device) <= index[:, None]  # [N, M]
     key, value = key.unflatten(-1, (heads, -1)), value.unflatten(-1, (heads, -1))  # [N, M, H, d] each
     query = query.unflatten(-1, (heads, -1)).unsqueeze(1)  # [N, 1, H, d]
@@ -206,6 +209,16 @@ def attention_of_one(query: Tensor, key: Tensor, value: Tensor, index: Tensor, h
     score = (query * (width // heads) ** -0.5 * key).sum(-1)  # [N, M, H]
     weights = score.masked_fill(~seen.unsqueeze(-1), float("-inf")).softmax(1)
     return (weights.unsqueeze(-1) * value).sum(1).flatten(-2)
+
+
+def _working(dtype: torch.dtype) -> torch.dtype:
+    """The precision in which attention is computed."""
+    return torch.float32 if dtype == torch.bfloat16 else dtype
+
+
+def _wide(data: Tensor) -> Tensor:
+    """The same numbers in the precision in which attention is computed."""
+    return data.to(_working(data.dtype))
 
 
 def group_size(count: int, length: int) -> int:

@@ -216,7 +216,7 @@ class CriticEnsemble(nn.Module):
         return torch.stack([critic.sequence_value(state, actions, starts, count, tail) for critic in critics])
 
     def set_products(self, products: Products) -> None:
-        """Choose the precision of matrix products in every member."""
+        """Choose how every member multiplies matrices."""
         for module in self.modules():
             if isinstance(module, Block):
                 module.products = products

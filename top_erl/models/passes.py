@@ -5,7 +5,8 @@
 
 Autograd would record a dozen nodes per block, with a view or a copy around most of them. Here a whole stack of blocks
 is one node (`top_erl.models.block.transform`), and a backward pass is little more than its matrix products. Their
-precision is an argument; everything else is done in the precision of the input.
+precision is an argument; everything else is done in the precision of the input, but for GELU, which is done in that of
+the products it stands between.
 
 Sequences of several lengths lie one after the other in the rows of one matrix; only attention has to know where each
 begins (`Layout`).
@@ -89,7 +90,7 @@ class BlockPass:
         heads = _split(self.project(rows, slice(None)), layout)  # [N, M, 3E] each
         if len(layout) == 1:
             return self.feed_forward(rows, self._attention[0].forward(heads[0]).flatten(0, 1))
-        mixed = torch.empty_like(rows)  # [R, E]
+        mixed = torch.empty_like(rows, dtype=heads[0].dtype)  # [R, E]
         for attention, part, out in zip(self._attention, heads, _split(mixed, layout), strict=True):
             attention.forward_into(part, out)
         return self.feed_forward(rows, mixed)
@@ -110,7 +111,7 @@ class BlockPass:
         """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
         normed, self._first_statistics = self.into_heads.normalise(x)
         self._normed = self.products.factor(normed)
-        return self.products.affine(self._normed, self.heads_factor[part].mT, self.into_heads.bias[part])
+        return self.products.raw_affine(self._normed, self.heads_factor[part].mT, self.into_heads.bias[part])
 
     def feed_forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """Add what attention mixed to the stream, then the MLP's answer, [R, E]."""
@@ -122,7 +123,7 @@ class BlockPass:
         products, self._y = self.products, y
         normed, self._second_statistics = self.into_mlp.normalise(y)
         self._normed_y = products.factor(normed)
-        self._before = products.affine(self._normed_y, self.in_factor.mT, self.into_mlp.bias)
+        self._before = products.raw_affine(self._normed_y, self.in_factor.mT, self.into_mlp.bias)
         activate = fn.gelu if self.keep else torch.ops.aten.gelu_
         self._hidden = products.factor(activate(self._before))  # [R, 4E]
         return products.add_product(y + self.weights.mlp_bias, self._hidden, self.mlp_factor.mT)
@@ -131,22 +132,26 @@ class BlockPass:
         """Gradients of the tokens, [R, E], from that of z, and, if wanted, of all weights in their order."""
         products = self.products
         z_factor = products.factor(grad)
-        grad_before = products.product(z_factor, self.mlp_factor)
+        grad_before = products.raw(z_factor, self.mlp_factor)
         torch.ops.aten.gelu_backward.grad_input(grad_before, self._before, grad_input=grad_before)
         before_factor = products.factor(grad_before)
         grad_normed = products.product(before_factor, self.in_factor)
         grad_y = _normalise_backward(grad_normed, self._y, self._second_statistics).add_(grad)
         y_factor = products.factor(grad_y)
-        grad_heads = self._attention_backward(products.product(y_factor, self.out_factor))
+        grad_heads = self._attention_backward(products.raw(y_factor, self.out_factor))
         heads_factor = products.factor(grad_heads)
         grad_normed = products.product(heads_factor, self.heads_factor)
         grad_x = _normalise_backward(grad_normed, self._x, self._first_statistics).add_(grad_y)
         if not want:
             return grad_x, []
         return grad_x, [
-            *self.into_heads.backward(products.product(heads_factor.mT, self._normed), grad_heads.sum(0)),
+            *self.into_heads.backward(
+                products.product(heads_factor.mT, self._normed), products.column_sums(grad_heads)
+            ),
             *(products.product(y_factor.mT, self._mixed), grad_y.sum(0)),
-            *self.into_mlp.backward(products.product(before_factor.mT, self._normed_y), grad_before.sum(0)),
+            *self.into_mlp.backward(
+                products.product(before_factor.mT, self._normed_y), products.column_sums(grad_before)
+            ),
             *(products.product(z_factor.mT, self._hidden), grad.sum(0)),
         ]
 

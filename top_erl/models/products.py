@@ -1,10 +1,13 @@
-"""Matrix products in float32, or in bfloat16 with float32 sums and results.
+"""Matrix products in float32, or in bfloat16 with float32 sums.
 
-Both precisions have one interface, `Products`: prepare a factor once, multiply it as often as needed. On a CPU the
-bfloat16 product is the one of the BLAS inside PyTorch (MKL's `cblas_gemm_bf16bf16f32`), which uses the processor's
-matrix unit and writes float32. PyTorch's own bfloat16 product would round its result and need another pass to widen it;
-worse, oneDNN, which it calls, ends the process with an illegal instruction on virtual machines that announce the matrix
-unit but hide its description. Where that BLAS is missing, and on GPUs, PyTorch's product is used.
+All precisions have one interface, `Products`: prepare a factor once, multiply it as often as needed. There are two
+routes to bfloat16, and which of them is fast depends on the processor:
+
+- PyTorch's own product (oneDNN), on GPUs and on processors with bfloat16 vector instructions. It rounds its results to
+  bfloat16 as well; what only goes through GELU stays that way, the rest is widened.
+- The one of the BLAS inside PyTorch (MKL's `cblas_gemm_bf16bf16f32`), on processors with a matrix unit (AMX). It writes
+  float32. There oneDNN is no choice: on virtual machines that announce the matrix unit but hide its description, it
+  ends the process with an illegal instruction.
 
 Axes: `R` rows, `F` columns, `I` summed over.
 """
@@ -30,48 +33,100 @@ class Products:
         """Prepare a matrix for being multiplied."""
         return data
 
+    def raw(self, left: Tensor, right: Tensor) -> Tensor:
+        """Multiply two prepared matrices, [R, I] and [I, F]; the result has the precision that comes cheapest."""
+        return left @ right
+
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """Multiply two prepared matrices, [R, I] and [I, F]; either may be a transposed view."""
-        return left @ right
+        return self.raw(left, right)
 
     def add_product(self, start: Tensor, left: Tensor, right: Tensor) -> Tensor:
         """`start` + left right, [R, F]; `start`, [R, F], is overwritten."""
         return start.addmm_(left, right)
 
-    def affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
-        """Left right + bias, [R, F]; the bias is one row, [F]."""
+    def raw_affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
+        """Left right + bias, [R, F], in the precision that comes cheapest; the bias is one row, [F]."""
         if left.device.type != "cpu" and left.dtype == bias.dtype:
             return torch.addmm(bias, left, right)
-        return self.product(left, right).add_(bias)  # on a CPU addmm first copies the bias to every row: slower
+        return self.raw(left, right).add_(bias)  # on a CPU addmm first copies the bias to every row: slower
+
+    def column_sums(self, data: Tensor) -> Tensor:
+        """Sums over the rows of a raw result, [R, F] to [F]."""
+        return data.sum(0)
 
 
 class LowProducts(Products):
-    """Products of bfloat16 factors, summed and returned in float32 (PyTorch's own are rounded to bfloat16 first)."""
+    """PyTorch's products of bfloat16 factors, summed in float32 and rounded to bfloat16."""
 
     def factor(self, data: Tensor) -> Tensor:
         """Round to bfloat16."""
         return data.to(torch.bfloat16)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """Multiply two prepared matrices."""
-        multiply = _blas_product() if left.device.type == "cpu" else None
-        if multiply is None:
-            return (left @ right).float()
-        return _call(multiply, left, right, left.new_empty((left.shape[0], right.shape[1]), dtype=torch.float32), 0.0)
+        """Multiply two prepared matrices, to float32."""
+        return self.raw(left, right).float()
 
     def add_product(self, start: Tensor, left: Tensor, right: Tensor) -> Tensor:
         """`start` + left right; `start` is overwritten."""
-        multiply = _blas_product() if left.device.type == "cpu" else None
-        if multiply is None:
-            return start.add_(left @ right)
-        return _call(multiply, left, right, start, 1.0)
+        return start.add_(self.raw(left, right))
+
+    def raw_affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
+        """Left right + bias, added before the result is rounded."""
+        return torch.addmm(self.factor(bias), left, right)
+
+    def column_sums(self, data: Tensor) -> Tensor:
+        """Sums over the rows, to float32; as a product they take a quarter of the time."""
+        return self.product(data.new_ones(1, len(data)), data)[0]
 
 
-FULL, LOW = Products(), LowProducts()
+class BlasProducts(LowProducts):
+    """Products of bfloat16 factors by the BLAS inside PyTorch, summed and returned in float32."""
+
+    def raw(self, left: Tensor, right: Tensor) -> Tensor:
+        """Multiply two prepared matrices, to float32."""
+        return _call(left, right, left.new_empty((left.shape[0], right.shape[1]), dtype=torch.float32), 0.0)
+
+    def add_product(self, start: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """`start` + left right; `start` is overwritten."""
+        return _call(left, right, start, 1.0)
+
+    def raw_affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
+        """Left right + bias."""
+        return self.raw(left, right).add_(bias)
+
+    def column_sums(self, data: Tensor) -> Tensor:
+        """Sums over the rows."""
+        return data.sum(0)
 
 
-def _call(multiply: Any, left: Tensor, right: Tensor, out: Tensor, keep: float) -> Tensor:
+FULL = Products()
+_LOW, _BLAS = LowProducts(), BlasProducts()
+
+
+def low_products(device: torch.device) -> Products:
+    """The faster bfloat16 products of a device."""
+    return _BLAS if device.type == "cpu" and _has_matrix_unit() and _blas_product() is not None else _LOW
+
+
+def pays(device: torch.device) -> bool:
+    """Whether bfloat16 products are faster than float32 ones there, as far as is known."""
+    return device.type != "cpu" or _has_matrix_unit() or _can(torch.cpu, "_is_avx512_bf16_supported")
+
+
+def _has_matrix_unit() -> bool:
+    return _can(torch.cpu, "_is_amx_tile_supported")
+
+
+def _can(module: object, question: str) -> bool:
+    """The answer to a question about the processor; no, if this version of PyTorch does not know it."""
+    return bool(getattr(module, question, lambda: False)())
+
+
+def _call(left: Tensor, right: Tensor, out: Tensor, keep: float) -> Tensor:
     """`out` ← keep · out + left right, through the BLAS."""
+    multiply = _blas_product()
+    assert multiply is not None
     (rows, inner), columns = left.shape, right.shape[1]
     if left.dtype != torch.bfloat16 or right.dtype != torch.bfloat16 or right.shape[0] != inner:
         raise ValueError(f"cannot multiply {left.dtype} {tuple(left.shape)} by {right.dtype} {tuple(right.shape)}")
