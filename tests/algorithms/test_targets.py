@@ -83,8 +83,15 @@ class _StandIn:
         self.actions.append(actions)
         return (10.0 * starts + count).expand(1, len(state), -1) + self.shift
 
-    def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
-        return (100.0 + starts).expand(1, len(state), -1) - self.shift
+    def target_values(
+        self,
+        segments: tuple[Tensor, Tensor, Tensor],
+        count: Tensor,
+        tail: int | None,
+        states: tuple[Tensor, Tensor],
+    ) -> tuple[Tensor, Tensor]:
+        values = (100.0 + states[1]).expand(1, len(states[0]), -1) - self.shift
+        return self.sequence_value(*segments, count, tail), values
 
 
 def _example(**learn: object) -> tuple[TopErlLearner, EpisodeBatch, _StandIn]:

@@ -174,6 +174,30 @@ def test_a_short_last_segment_costs_nothing_beyond_its_end(layers: int, count: i
         torch.testing.assert_close(chosen, expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("tail", [None, 2])
+@torch.no_grad()
+def test_values_of_sequences_and_states_together_are_those_of_each(layers: int, tail: int | None) -> None:
+    critic = _critic(layers=layers)
+    state, actions, starts = _inputs()
+    others, places = torch.randn(3, 5, STATE, dtype=torch.float64), torch.arange(2, 7)
+    count = torch.tensor([LENGTH, LENGTH, 2])
+    sequence, alone = critic.target_values((state, actions, starts), count, tail, (others, places))
+    expected = critic(state, actions, starts).gather(2, count.expand(3, 3).unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(sequence, expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(alone, critic.state_value(others, places), rtol=1e-10, atol=1e-10)
+
+
+@torch.no_grad()
+def test_positions_are_those_of_the_starts_given() -> None:
+    """What is remembered of one cut is not taken for another."""
+    critic = _critic()
+    state, actions, starts = _inputs()
+    values = [critic(state, actions, starts + shift) for shift in (0, 1, 0)]
+    assert torch.equal(values[0], values[2])
+    assert not torch.equal(values[0], values[1])
+
+
 @torch.no_grad()
 def test_value_of_a_sequence_does_not_see_what_follows() -> None:
     critic = _critic()
@@ -365,14 +389,15 @@ def test_no_dropout_is_the_same_in_both_modes() -> None:
 def test_ensemble_stacks_independent_members() -> None:
     ensemble = CriticEnsemble(CriticConfig(**SMALL), STATE, ACTION, count=3).double()  # type: ignore[arg-type]
     state, actions, starts = _inputs()
-    values, alone = ensemble(state, actions, starts), ensemble.state_value(state, starts)
-    count = torch.tensor([1, 6, 3])
+    values, count = ensemble(state, actions, starts), torch.tensor([1, 6, 3])
     sequence = ensemble.sequence_value(state, actions, starts, count)
+    both = ensemble.target_values((state, actions, starts), count, None, (state, starts))
     assert values.shape == (3, 3, 3, LENGTH + 1)
     for index, member in enumerate(ensemble.members):
         assert torch.equal(values[index], member(state, actions, starts))
-        assert torch.equal(alone[index], member.state_value(state, starts))
         assert torch.equal(sequence[index], member.sequence_value(state, actions, starts, count))
+        expected = member.target_values((state, actions, starts), count, None, (state, starts))
+        assert all(map(torch.equal, (both[0][index], both[1][index]), expected))
     assert not torch.allclose(values[0], values[1], atol=1e-4)
     assert not torch.allclose(values[1], values[2], atol=1e-4)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,24 +30,44 @@ class _Brief(torch.optim.Optimizer):
     """
 
     kernel: Callable[..., object]
+    _moments: list[list[list[Tensor]]] | None = None
+    """First and second moments and step counts of each group's parameters, found once."""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Move all parameters."""
         gradients = [[parameter.grad for parameter in group["params"]] for group in self.param_groups]
-        wanted = [gradient for own in gradients for gradient in own]
         if closure is not None:
             raise ValueError("These optimisers take no closure.")
-        if len(self.state) < len(wanted) or any(gradient is None for gradient in wanted):
+        if self._moments is None:
+            self._moments = self._find_moments()
+        if self._moments is None or any(gradient is None for own in gradients for gradient in own):
             super().step()  # makes the moments
             return
-        for group, own in zip(self.param_groups, gradients, strict=True):
-            states = [self.state[parameter] for parameter in group["params"]]
-            first, second, steps = ([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq", "step"))
+        for group, own, (first, second, steps) in zip(self.param_groups, gradients, self._moments, strict=True):
             torch._foreach_add_(steps, 1)
             numbers = {key: group[key] for key in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
             beta1, beta2 = group["betas"]
             self.kernel(group["params"], own, first, second, [], steps, beta1=beta1, beta2=beta2, **numbers)
+
+    def _find_moments(self) -> list[list[list[Tensor]]] | None:
+        """The moments, if there are any yet."""
+        if not all(self.state.get(parameter) for group in self.param_groups for parameter in group["params"]):
+            return None
+        states = [[self.state[parameter] for parameter in group["params"]] for group in self.param_groups]
+        return [[[state[key] for state in own] for key in ("exp_avg", "exp_avg_sq", "step")] for own in states]
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over other moments."""
+        super().load_state_dict(state_dict)
+        self._moments = None
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Optimise more parameters."""
+        super().add_param_group(param_group)
+        self._moments = None
+
+    step.hooked = True  # type: ignore[attr-defined]  # what PyTorch would wrap around it takes as long again
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients."""

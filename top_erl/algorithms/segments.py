@@ -73,6 +73,12 @@ class Segments:
 
     @cached_property
     @torch.inference_mode(False)
+    def later(self) -> Tensor:
+        """Time index of every state that may follow an action of a segment, `first` + 1 … T - 1."""
+        return torch.arange(self.first + 1, self.horizon, device=self.starts.device)
+
+    @cached_property
+    @torch.inference_mode(False)
     def last_valid(self) -> Tensor:
         """How many actions of each segment lie inside the episode, [K]."""
         return (self.horizon - self.starts).clamp(max=self.length)

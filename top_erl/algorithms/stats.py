@@ -23,7 +23,8 @@ class CriticStats:
 
     def scaled(self, share: float) -> CriticStats:
         """The contribution of a part of the batch, without its graph."""
-        return CriticStats(*(share * getattr(self, field.name).detach() for field in fields(self)))
+        values = (getattr(self, field.name).detach() for field in fields(self))
+        return CriticStats(*(value if share == 1.0 else share * value for value in values))
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ def mean_stats(steps: list[Stats], kind: type[Stats]) -> Stats | None:
 
 def sum_stats(parts: list[CriticStats]) -> CriticStats:
     """Add records up, entry by entry."""
+    if len(parts) == 1:
+        return parts[0]
     return CriticStats(*(_known(parts, field.name).sum(0) for field in fields(CriticStats)))
 
 

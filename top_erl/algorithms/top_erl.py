@@ -222,8 +222,7 @@ class TopErlLearner(EpisodicLearner):
             bootstrap_params: new parameters per stored state, [B, T, P], for the Q-target option.
         """
         if bootstrap_params is None:
-            value = self.sequence_value(batch, segments, params)
-            bootstrap = self._v_bootstrap(batch, segments.first + 1)
+            value, bootstrap = self._v_targets(batch, segments, params)
         else:
             value = params.new_zeros(params.shape[:2])  # not trained
             bootstrap = self._q_bootstrap(batch, segments.length, bootstrap_params)
@@ -235,16 +234,25 @@ class TopErlLearner(EpisodicLearner):
 
         Only the last Q counts: the value after all actions of the segment that lie inside the episode.
         """
-        actions = self.regenerate(batch, segments, params, self.config.learn.critic_condition)
-        state = batch.state[:, segments.starts]
+        inputs = self._fresh(batch, segments, params)
         counts, tail = segments.last_valid, self._tail(batch, segments)
-        return self.target.combine(self.target_critics.sequence_value(state, actions, segments.starts, counts, tail))
+        return self.target.combine(self.target_critics.sequence_value(*inputs, counts, tail))
 
-    def _v_bootstrap(self, batch: EpisodeBatch, first: int) -> Tensor:
-        """V of every stored state from the target critics, [B, T]; zero before index `first`, where no one looks."""
-        indices = torch.arange(first, batch.horizon, device=self.device)
-        values = self.target.combine(self.target_critics.state_value(batch.state[:, first:], indices))
-        return fn.pad(values, (first, 0))
+    def _v_targets(self, batch: EpisodeBatch, segments: Segments, params: Tensor) -> tuple[Tensor, Tensor]:
+        """`sequence_value`, [B, K], and V of every stored state from the target critics, [B, T].
+
+        V is zero before the first state that follows an action of a segment: no one looks there.
+        """
+        first = segments.first + 1
+        states = (batch.state[:, first:], segments.later)
+        counts, tail = segments.last_valid, self._tail(batch, segments)
+        sequence, alone = self.target_critics.target_values(self._fresh(batch, segments, params), counts, tail, states)
+        return self.target.combine(sequence), fn.pad(self.target.combine(alone), (first, 0))
+
+    def _fresh(self, batch: EpisodeBatch, segments: Segments, params: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """First states of the segments, [B, K, S], new actions from there, [B, K, L, 2D], and time indices, [K]."""
+        actions = self.regenerate(batch, segments, params, self.config.learn.critic_condition)
+        return batch.state[:, segments.starts], actions, segments.starts
 
     def _q_bootstrap(self, batch: EpisodeBatch, length: int, params: Tensor) -> Tensor:
         """Value of a fresh sequence of `length` actions from every stored state, [B, T] (the Q-target option)."""

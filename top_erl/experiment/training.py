@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,13 @@ from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, 
 from top_erl.experiment.kinds import TopErlRun, kind_of, stored_episodes
 from top_erl.experiment.metrics import iteration_row
 from top_erl.experiment.metrics_file import Row
+from top_erl.models.products import pays as bf16_pays
 from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeCollector, Scores, check_stride
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task
+
+_LOG = logging.getLogger("top_erl")
 
 
 class Training:
@@ -37,6 +41,8 @@ class Training:
         device = _device(config.hardware.device)
         if config.hardware.precision == "bf16" and not isinstance(config, TopErlRun):
             raise UserError("Only top_erl has matrix products in bf16: use --precision float32.")
+        if config.hardware.precision == "bf16" and not bf16_pays(device):
+            _LOG.warning("This processor has no bfloat16 instructions that we know of: --precision float32 is faster.")
         primitive = make_primitive(config.primitive, self.spec) if isinstance(config, EpisodicRun) else None
         self.learner = kind_of(config.method).learner(
             config,

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as fn
 
 from top_erl.models.attention import attention_of_one, fused_attention
-from top_erl.models.passes import EPSILON, BlockPass, BlockWeights, Layout, rows_of
+from top_erl.models.passes import EPSILON, BlockPass, BlockWeights, HeadPass, HeadWeights, Layout, rows_of
 from top_erl.models.products import FULL, Products
 
 
@@ -38,6 +38,7 @@ class Block(nn.Module):
         self.norm_mlp = nn.LayerNorm(width, EPSILON) if layer_norm else None
         self.mlp_in = nn.Linear(width, 4 * width)
         self.mlp_out = nn.Linear(4 * width, width)
+        self._weights: BlockWeights | None = None
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Transform tokens, [N, M, E]; `transform` does the same for a stack of blocks."""
@@ -45,10 +46,11 @@ class Block(nn.Module):
         return transform(tokens.reshape(-1, width), ((count, length),), [self]).view(tokens.shape)
 
     @torch.no_grad()
-    def one_of(self, rows: Tensor, layout: Layout, index: Tensor) -> Tensor:
+    def one_of(self, rows: Tensor, layout: Layout, index: Tensor, lone: Tensor | None = None) -> Tensor:
         """Transform one token of each sequence only, the `index`-th, [R, E] and [N] to [N, E].
 
-        Keys and values are needed of all tokens up to it, everything else of itself alone.
+        Keys and values are needed of all tokens up to it, everything else of itself alone. With `lone` tokens, [J, E],
+        these are transformed as by `alone`, and follow, [N + J, E]; they share the MLP.
         """
         width, block = rows.shape[1], self._pass()
         chosen = rows[_firsts(layout, rows.device) + index]  # [N, E]
@@ -59,12 +61,14 @@ class Block(nn.Module):
         for query, other, place, shape in zip(queries, others, index.split(counts), layout, strict=True):
             key, value = other.view(*shape, -1).chunk(2, dim=-1)  # [N, M, E] each
             mixed.append(attention_of_one(query, key, value, place, self.heads))
-        return block.feed_forward(chosen, torch.cat(mixed))
+        attended = block.attend(chosen, mixed[0] if len(mixed) == 1 else torch.cat(mixed))
+        return block.mlp(attended if lone is None else torch.cat((attended, block.attend_alone(lone))))
 
     @torch.no_grad()
     def alone(self, tokens: Tensor) -> Tensor:
         """Transform tokens that are sequences of their own, [..., E]: attention is then the value itself."""
-        return self._pass().alone(tokens.reshape(-1, tokens.shape[-1])).view(tokens.shape)
+        block = self._pass()
+        return block.mlp(block.attend_alone(tokens.reshape(-1, tokens.shape[-1]))).view(tokens.shape)
 
     def with_dropout(self, tokens: Tensor) -> Tensor:
         """Transform tokens with noise on attention and on both residual steps, left to autograd."""
@@ -75,7 +79,17 @@ class Block(nn.Module):
         return tokens + fn.dropout(self.mlp_out(fn.gelu(hidden)), rate)
 
     def weights(self) -> BlockWeights:
-        """All parameters."""
+        """All parameters, looked up once."""
+        if self._weights is None:
+            self._weights = self._look_up()
+        return self._weights
+
+    def _apply(self, *args: Any, **keywords: Any) -> Block:
+        """Move or cast the parameters, which may make new ones."""
+        self._weights = None
+        return super()._apply(*args, **keywords)  # type: ignore[no-untyped-call]
+
+    def _look_up(self) -> BlockWeights:
         first, second = self.norm_attention, self.norm_mlp
         heads, out, mlp_in, mlp_out = self.query_key_value, self.attention_out, self.mlp_in, self.mlp_out
         scales = [None if norm is None else norm.weight for norm in (first, second)]
@@ -93,28 +107,36 @@ def _of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
     return layer.weight, layer.bias
 
 
-def transform(rows: Tensor, layout: Layout, blocks: Sequence[nn.Module]) -> Tensor:
-    """Transform the tokens of sequences, [R, E], by a stack of blocks, one after the other."""
+def transform(rows: Tensor, layout: Layout, blocks: Sequence[nn.Module], head: HeadWeights | None = None) -> Tensor:
+    """Transform the tokens of sequences, [R, E], by a stack of blocks, one after the other.
+
+    With a head, its answers to the tokens are returned instead, [R].
+    """
     stack = [cast(Block, block) for block in blocks]
     if any(block.dropout and block.training for block in stack):
         parts = [part.view(*shape, -1) for part, shape in zip(rows.split(rows_of(layout)), layout, strict=True)]
         for block in stack:
             parts = [block.with_dropout(part) for part in parts]
-        return torch.cat([part.flatten(0, 1) for part in parts])
-    return _apply(rows, layout, None, stack)
+        rows = torch.cat([part.flatten(0, 1) for part in parts])
+        stack = []
+    return _apply(rows, layout, None, stack, head) if stack or head else rows
 
 
-def transform_after(rows: Tensor, first: Tensor, blocks: Sequence[nn.Module]) -> Tensor:
+def transform_after(
+    rows: Tensor, first: Tensor, blocks: Sequence[nn.Module], head: HeadWeights | None = None
+) -> Tensor:
     """Transform sequences, [N · M, E], that see one more token before their first one, [N, E].
 
     Gradients flow into the rows only: the weights must be frozen, and the token before is a constant.
     """
     count = len(first)
-    return _apply(rows, ((count, len(rows) // count),), first, [cast(Block, block) for block in blocks])
+    return _apply(rows, ((count, len(rows) // count),), first, [cast(Block, block) for block in blocks], head)
 
 
-def _apply(rows: Tensor, layout: Layout, first: Tensor | None, stack: Sequence[Block]) -> Tensor:
-    weights = [weight for block in stack for weight in block.weights()]
+def _apply(
+    rows: Tensor, layout: Layout, first: Tensor | None, stack: Sequence[Block], head: HeadWeights | None
+) -> Tensor:
+    weights = [weight for block in stack for weight in block.weights()] + list(head or ())
     settings = [(block.heads, block.products) for block in stack]
     learning = torch.is_grad_enabled() and any(w is not None and w.requires_grad for w in weights)
     if first is not None and learning:
@@ -125,7 +147,7 @@ def _apply(rows: Tensor, layout: Layout, first: Tensor | None, stack: Sequence[B
 
 
 class _Stack(torch.autograd.Function):
-    """A stack of blocks as one node of the gradient's graph."""
+    """A stack of blocks, and perhaps a head, as one node of the gradient's graph."""
 
     @staticmethod
     def forward(
@@ -137,9 +159,9 @@ class _Stack(torch.autograd.Function):
         settings: list[tuple[int, Products]],
         *weights: Tensor | None,
     ) -> Tensor:
-        """Transform tokens, [R, E]."""
+        """Transform tokens, [R, E], to tokens or to answers, [R]."""
         size = len(BlockWeights._fields)
-        ctx.passes = []
+        passes: list[BlockPass | HeadPass] = []
         for number, (heads, products) in enumerate(settings):
             own = BlockWeights(*weights[number * size : (number + 1) * size])  # type: ignore[arg-type]
             block = BlockPass(own, heads, products, keep=keep)
@@ -147,8 +169,13 @@ class _Stack(torch.autograd.Function):
                 rows = block.forward(rows, layout)
             else:
                 rows, first = block.forward_after(rows, layout, first, number == len(settings) - 1)
-            if keep:
-                ctx.passes.append(block)
+            passes.append(block)
+        if len(weights) > size * len(settings):
+            head = HeadPass(HeadWeights(*weights[-len(HeadWeights._fields) :]))  # type: ignore[arg-type]
+            rows = head.forward(rows)
+            passes.append(head)
+        if keep:
+            ctx.passes = passes
         return rows
 
     @staticmethod

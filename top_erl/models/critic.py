@@ -9,17 +9,18 @@ Axes: `B` episodes, `K` segments, `L` actions per segment, `S` state entries, `A
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from top_erl.errors import UserError
 from top_erl.models.attention import batched_is_faster
 from top_erl.models.block import Block, transform, transform_after
-from top_erl.models.passes import Layout, rows_of
+from top_erl.models.passes import HeadPass, HeadWeights, Layout, rows_of
 from top_erl.models.products import Products
 from top_erl.models.standardizer import Standardizer
 from top_erl.models.tokens import embed
@@ -88,12 +89,14 @@ class TransformerCritic(nn.Module):
             `[V, Q_1, …, Q_L]`, [B, K, L + 1].
         """
         rows, layout = self._tokens(state, actions, starts, tail)
-        values = self._value(transform(rows, layout, list(self.blocks)))
+        values = transform(rows, layout, list(self.blocks), self._head())
+        if len(layout) == 1 and layout[0][1] == actions.shape[-2] + 1:
+            return values.view(*state.shape[:2], -1)
         parts = [
             fn.pad(part.view(len(state), -1, length), (0, actions.shape[-2] + 1 - length))  # [B, K or 1, L + 1]
             for part, (_, length) in zip(values.split(rows_of(layout)), layout, strict=True)
         ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        return torch.cat(parts, dim=1)
 
     def prefix_values(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
         """Value every prefix of the actions, with gradients into the actions alone: `forward` without V.
@@ -113,8 +116,8 @@ class TransformerCritic(nn.Module):
         with torch.no_grad():
             first = self.state_encoder(self.standardize_state(state)) + place[:, 0]  # [B, K, E]
         rest = self.action_encoder(self.standardize_action(actions)) + place  # [B, K, L, E]
-        rows = transform_after(rest.flatten(0, 2), first.flatten(0, 1), list(self.blocks))
-        return self._value(rows).view(actions.shape[:-1])
+        values = transform_after(rest.flatten(0, 2), first.flatten(0, 1), list(self.blocks), self._head())
+        return values.view(actions.shape[:-1])
 
     @torch.no_grad()
     def sequence_value(
@@ -125,23 +128,61 @@ class TransformerCritic(nn.Module):
         Returns:
             `Q_count`, [B, K].
         """
-        rows, layout = self._tokens(state, actions, starts, tail)
-        *blocks, last = self.blocks
-        rows = transform(rows, layout, blocks) if blocks else rows
-        episodes, full = len(state), layout[0][0] // len(state)  # segments of full length come first
-        index = [part.repeat(episodes) for part in (count[:full], count[full:]) if len(part)]
-        values = self._value(cast(Block, last).one_of(rows, layout, torch.cat(index)))  # [B·K]
-        parts = values.split([number for number, _ in layout])
-        return torch.cat([part.view(episodes, -1) for part in parts], dim=1)
+        return self._targets(state, actions, starts, count, tail, None)[0]
+
+    @torch.no_grad()
+    def target_values(
+        self,
+        segments: tuple[Tensor, Tensor, Tensor],
+        count: Tensor,
+        tail: int | None,
+        states: tuple[Tensor, Tensor],
+    ) -> tuple[Tensor, Tensor]:
+        """`sequence_value` of segments (state, actions, starts) and `state_value` of states, in one go.
+
+        Returns:
+            `Q_count`, [B, K], and `V`, [B, J].
+        """
+        lone = self._lone_tokens(*states)
+        sequence, alone = self._targets(*segments, count, tail, lone.flatten(0, 1))
+        return sequence, alone.view(lone.shape[:2])
 
     @torch.no_grad()
     def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
         """Value states alone, [B, K, S] at time indices `starts`, [K]: the transformer on one token. [B, K]."""
-        tokens = self.state_encoder(self.standardize_state(state)) + self._positions(starts, 1).squeeze(-2)  # [B, K, E]
-        tokens = fn.dropout(tokens, self.config.dropout, self.training)
+        tokens = self._lone_tokens(state, starts)
         for block in self.blocks:
             tokens = cast(Block, block).alone(tokens)
-        return self._value(tokens)
+        return HeadPass(self._head()).forward(tokens.flatten(0, 1)).view(state.shape[:2])
+
+    def _targets(
+        self,
+        state: Tensor,
+        actions: Tensor,
+        starts: Tensor,
+        count: Tensor,
+        tail: int | None,
+        lone: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Values of sequences, [B, K], and of lone tokens, [J, E] to [J]."""
+        rows, layout = self._tokens(state, actions, starts, tail)
+        *blocks, last = (cast(Block, block) for block in self.blocks)
+        rows = transform(rows, layout, blocks) if blocks else rows
+        if lone is not None:
+            for block in blocks:
+                lone = block.alone(lone)
+        episodes, full = len(state), layout[0][0] // len(state)  # segments of full length come first
+        index = torch.cat([part.repeat(episodes) for part in (count[:full], count[full:])])
+        values = HeadPass(self._head()).forward(last.one_of(rows, layout, index, lone))  # [B·K + J]
+        *parts, alone = values.split([*(number for number, _ in layout), 0 if lone is None else len(lone)])
+        parts = [part.view(episodes, -1) for part in parts]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1), alone
+
+    def _lone_tokens(self, state: Tensor, starts: Tensor) -> Tensor:
+        """Tokens of states without actions, [B, J, S] to [B, J, E]."""
+        tokens = self.standardize_state(state) @ self.state_encoder.weight.mT
+        tokens += self._positions(starts, 1).squeeze(-2)
+        return fn.dropout(tokens, self.config.dropout, self.training)
 
     def _tokens(self, state: Tensor, actions: Tensor, starts: Tensor, tail: int | None) -> tuple[Tensor, Layout]:
         """Embed states, [B, K, S], and actions, [B, K, L, A], as the tokens of sequences, [R, E], and their layout."""
@@ -152,20 +193,18 @@ class TransformerCritic(nn.Module):
         rows, layout = embed(state, actions, place, weights, length if tail is None else tail)
         return fn.dropout(rows, self.config.dropout, self.training), layout
 
-    def _value(self, tokens: Tensor) -> Tensor:
-        """The head's answer to each token, [..., E] to [...]."""
-        return self.head(self.norm_out(tokens)).squeeze(-1)
+    def _head(self) -> HeadWeights:
+        """The parameters behind the blocks."""
+        if not isinstance(self.norm_out, nn.LayerNorm):
+            return HeadWeights(None, None, self.head.weight)
+        return HeadWeights(self.norm_out.weight, self.norm_out.bias, self.head.weight)
 
     def _positions(self, starts: Tensor, length: int, with_state: bool = False) -> Tensor:
         """Positional embeddings of the actions of each segment, [K, L, E], after that of its state, if asked for."""
         steps = _steps(length, with_state, starts.device)
         if self.config.positions == "absolute":
-            index = starts[:, None] + steps  # [K, L]
-            index = index.clamp(max=self.config.max_positions - 1)  # only padding lies beyond the episode
-        else:
-            index = steps.expand(len(starts), -1)
-        embedded: Tensor = self.position_table(index)
-        return embedded
+            return fn.embedding(_places(starts, steps, self.config.max_positions), self.position_table.weight)
+        return fn.embedding(steps.expand(len(starts), -1), self.position_table.weight)
 
     def _initialise(self) -> None:
         """Normal weights of std 0.02, residual outputs scaled by 1/√(2·layers), zero biases."""
@@ -180,11 +219,24 @@ class TransformerCritic(nn.Module):
                 nn.init.zeros_(module.bias)
 
 
-@lru_cache(maxsize=1024)
+@cache
 @torch.inference_mode(False)
 def _steps(length: int, with_state: bool, device: torch.device) -> Tensor:
     """0 … L - 1, for the actions of a segment; its state comes first and has the index of the first action."""
     return torch.arange(-1 if with_state else 0, length, device=device).clamp_(min=0)
+
+
+_PLACES: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+@torch.inference_mode(False)
+def _places(starts: Tensor, steps: Tensor, count: int) -> Tensor:
+    """Rows of the positional table for steps after the starts, [K, L]; worked out once for each cut."""
+    known: dict[tuple[int, int], Tensor] = _PLACES.setdefault(starts, {})
+    key = (id(steps), count)
+    if key not in known:
+        known[key] = (starts[:, None] + steps).clamp_(max=count - 1)  # only padding lies beyond the episode
+    return known[key]
 
 
 class CriticEnsemble(nn.Module):
@@ -201,19 +253,31 @@ class CriticEnsemble(nn.Module):
 
     def forward(self, state: Tensor, actions: Tensor, starts: Tensor, tail: int | None = None) -> Tensor:
         """`TransformerCritic.forward` of every member, [C, B, K, L + 1]."""
-        return torch.stack([member(state, actions, starts, tail) for member in self.members])
+        return _stack([member(state, actions, starts, tail) for member in self.members])
 
     def prefix_values(self, state: Tensor, actions: Tensor, starts: Tensor) -> Tensor:
         """`TransformerCritic.prefix_values` of every member, [C, B, K, L]."""
         critics = [cast(TransformerCritic, member) for member in self.members]
-        return torch.stack([critic.prefix_values(state, actions, starts) for critic in critics])
+        return _stack([critic.prefix_values(state, actions, starts) for critic in critics])
 
     def sequence_value(
         self, state: Tensor, actions: Tensor, starts: Tensor, count: Tensor, tail: int | None = None
     ) -> Tensor:
         """`TransformerCritic.sequence_value` of every member, [C, B, K]."""
         critics = [cast(TransformerCritic, member) for member in self.members]
-        return torch.stack([critic.sequence_value(state, actions, starts, count, tail) for critic in critics])
+        return _stack([critic.sequence_value(state, actions, starts, count, tail) for critic in critics])
+
+    def target_values(
+        self,
+        segments: tuple[Tensor, Tensor, Tensor],
+        count: Tensor,
+        tail: int | None,
+        states: tuple[Tensor, Tensor],
+    ) -> tuple[Tensor, Tensor]:
+        """`TransformerCritic.target_values` of every member, [C, B, K] and [C, B, J]."""
+        critics = [cast(TransformerCritic, member) for member in self.members]
+        answers = [critic.target_values(segments, count, tail, states) for critic in critics]
+        return _stack([sequence for sequence, _ in answers]), _stack([alone for _, alone in answers])
 
     def set_products(self, products: Products) -> None:
         """Choose how every member multiplies matrices."""
@@ -227,6 +291,7 @@ class CriticEnsemble(nn.Module):
             cast(TransformerCritic, member).standardize_state.fit(state)
             cast(TransformerCritic, member).standardize_action.fit(action)
 
-    def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
-        """`TransformerCritic.state_value` of every member, [C, B, K]."""
-        return torch.stack([cast(TransformerCritic, member).state_value(state, starts) for member in self.members])
+
+def _stack(answers: list[Tensor]) -> Tensor:
+    """Several critics' answers, [...] each, as one tensor, [C, ...]; that of a single critic is not copied."""
+    return torch.stack(answers) if len(answers) > 1 else answers[0].unsqueeze(0)

@@ -95,17 +95,17 @@ class BlockPass:
             attention.forward_into(part, out)
         return self.feed_forward(rows, mixed)
 
-    def alone(self, x: Tensor) -> Tensor:
-        """Transform tokens that are sequences of their own, [R, E].
+    def attend_alone(self, x: Tensor) -> Tensor:
+        """Add what attention mixes for tokens that are sequences of their own to the stream, [R, E].
 
-        What attention mixes for them is their own value, so the projections into and out of attention are one.
+        That is their own value, so the projections into and out of attention are one.
         """
         weights, products, width = self.weights, self.products, x.shape[1]
         value_weight, value_bias = self.into_heads.weight[2 * width :], self.into_heads.bias[2 * width :]
         joint = products.factor(weights.out_weight @ value_weight)  # [E, E]
         bias = torch.addmv(weights.out_bias, weights.out_weight, value_bias)
         normed, _ = self.into_heads.normalise(x)
-        return self._mlp(products.add_product(x + bias, products.factor(normed), joint.mT))
+        return products.add_product(x + bias, products.factor(normed), joint.mT)
 
     def project(self, x: Tensor, part: slice) -> Tensor:
         """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
@@ -113,12 +113,16 @@ class BlockPass:
         self._normed = self.products.factor(normed)
         return self.products.raw_affine(self._normed, self.heads_factor[part].mT, self.into_heads.bias[part])
 
+    def attend(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add what attention mixed to the stream, [R, E]."""
+        self._mixed = self.products.factor(mixed)
+        return self.products.add_product(x + self.weights.out_bias, self._mixed, self.out_factor.mT)
+
     def feed_forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """Add what attention mixed to the stream, then the MLP's answer, [R, E]."""
-        self._mixed = self.products.factor(mixed)
-        return self._mlp(self.products.add_product(x + self.weights.out_bias, self._mixed, self.out_factor.mT))
+        return self.mlp(self.attend(x, mixed))
 
-    def _mlp(self, y: Tensor) -> Tensor:
+    def mlp(self, y: Tensor) -> Tensor:
         """Add the MLP's answer to the stream, [R, E]."""
         products, self._y = self.products, y
         normed, self._second_statistics = self.into_mlp.normalise(y)
@@ -166,8 +170,40 @@ class BlockPass:
         return out
 
 
+class HeadWeights(NamedTuple):
+    """The parameters of the last norm, if there is one, and of the head, [1, E]."""
+
+    scale: Tensor | None
+    shift: Tensor | None
+    weight: Tensor
+
+
+class HeadPass:
+    """One pass of tokens through the last norm and the head, which answers one number a token."""
+
+    def __init__(self, weights: HeadWeights) -> None:
+        """Fold the norm into the head."""
+        self._folded = Folded(weights.scale, weights.shift, weights.weight, weights.weight.new_zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The head's answers, [R, E] to [R]."""
+        self._x = x
+        self._normed, self._statistics = self._folded.normalise(x)
+        return torch.addmv(self._folded.bias, self._normed, self._folded.weight[0])
+
+    def backward(self, grad: Tensor, want: bool) -> tuple[Tensor, list[Tensor | None]]:
+        """Gradients of the tokens, [R, E], from that of the answers, [R], and, if wanted, of all weights."""
+        grad_x = _normalise_backward(torch.outer(grad, self._folded.weight[0]), self._x, self._statistics)
+        if not want:
+            return grad_x, []
+        scale, shift, weight, _ = self._folded.backward((grad @ self._normed).unsqueeze(0), grad.sum().view(1))
+        return grad_x, [scale, shift, weight]
+
+
 def _split(rows: Tensor, layout: Layout) -> list[Tensor]:
     """The sequences of each length, [N, M, F], as they lie in the rows of a matrix, [R, F]."""
+    if len(layout) == 1:
+        return [rows.view(*layout[0], -1)]
     return [part.view(*shape, -1) for part, shape in zip(rows.split(rows_of(layout)), layout, strict=True)]
 
 

@@ -35,7 +35,7 @@ class Products:
 
     def raw(self, left: Tensor, right: Tensor) -> Tensor:
         """Multiply two prepared matrices, [R, I] and [I, F]; the result has the precision that comes cheapest."""
-        return left @ right
+        return torch.mm(left, right)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """Multiply two prepared matrices, [R, I] and [I, F]; either may be a transposed view."""
