@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import attention, growth, rollouts, startup, steps
-from top_erl.experiment.hardware import available_cores, prepare_process
+from top_erl.experiment.cores import available_cores
+from top_erl.experiment.hardware import prepare_process
 
 SECTIONS = {
     "steps": steps.run,

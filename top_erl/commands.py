@@ -66,6 +66,8 @@ class ResumeOptions:
     """Name the run's task if it is code of your own, module:Class."""
     workers: int | None = None
     """Worker processes in this session, instead of as many as before; the numbers do not depend on them."""
+    threads: int | None = None
+    """Threads of torch in this session, instead of as many as before; its last digits differ."""
     device: str | None = None
     """Torch device in this session, instead of the one before; its last digits differ."""
 
@@ -137,6 +139,7 @@ def resume(words: list[str]) -> int:
         fall_back=options.previous,
         total_env_steps=options.total_env_steps,
         workers=options.workers,
+        threads=options.threads,
         device=options.device,
         task=options.task,
     )

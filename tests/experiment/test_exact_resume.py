@@ -135,6 +135,11 @@ def test_resumed_with_other_workers(tiny: RunConfig, tmp_path: Path) -> None:
     training.close()
     with pytest.raises(UserError, match="--workers must not be negative"):
         resume_training(folder, workers=-1)
+    training = resume_training(folder, threads=2)
+    assert training.hardware.threads == 2
+    training.close()
+    with pytest.raises(UserError, match="--threads must be at least 1"):
+        resume_training(folder, threads=0)
 
 
 def test_stopped_after_every_iteration_and_resumed_each_time(tiny: RunConfig, tmp_path: Path) -> None:

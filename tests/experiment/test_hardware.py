@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -12,8 +11,11 @@ import top_erl.experiment.hardware as module
 from tests.experiment.variations import with_collect
 from tests.rollout.toy_tasks import SlowTask, ToyTask
 from top_erl.experiment.config import HardwareConfig, RunConfig
-from top_erl.experiment.hardware import Hardware, available_cores, choose_hardware, make_player, playing_seconds
+from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, playing_seconds
+from top_erl.experiment.kinds import TopErlRun
+from top_erl.experiment.presets import preset
 from top_erl.rollout import LocalPlayer, WorkerPool
+from top_erl.tasks.via_point_reacher import ViaPointReacher
 
 
 def _choose(
@@ -24,10 +26,12 @@ def _choose(
     seconds: float,
     episodes: int = 8,
     overlap: bool = False,
+    idle: int | None = None,
     **wanted: int,
 ) -> Hardware:
     monkeypatch.setattr(module, "available_cores", lambda: cores)
-    monkeypatch.setattr(module, "_WORTH_A_THREAD", 0)
+    monkeypatch.setattr(module, "idle_cores", lambda: cores if idle is None else idle)
+    monkeypatch.setattr(module, "_WORTH_ALL", 0)
     monkeypatch.setattr(module, "playing_seconds", lambda task, episodes: seconds)
     config = with_collect(replace(config, hardware=HardwareConfig(**wanted)), episodes=episodes, overlap=overlap)
     return choose_hardware(config, ToyTask())
@@ -62,16 +66,38 @@ def test_busy_workers_and_threads_share_the_cores(
     assert chosen.workers == (0 if cores == 1 else min(cores - 1, episodes))
 
 
-def test_small_updates_use_one_thread(tiny: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("idle", "overlap", "threads"), [(4, False, 4), (2, False, 2), (1, False, 1), (4, True, 1)])
+def test_threads_need_idle_cores(
+    tiny: RunConfig, monkeypatch: pytest.MonkeyPatch, idle: int, overlap: bool, threads: int
+) -> None:
+    chosen = _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=overlap, idle=idle)
+    assert chosen.threads == threads
+    assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=overlap, idle=idle, threads=3).threads == 3
+
+
+def test_small_updates_use_one_thread_and_those_of_a_laptop_two(
+    tiny: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "available_cores", lambda: 4)
+    monkeypatch.setattr(module, "idle_cores", lambda: 4)
     task, tiny = ToyTask(), replace(tiny, hardware=HardwareConfig(workers=0))
     learn, critic = replace(tiny.algorithm.learn, batch_size=64), replace(tiny.algorithm.critic, width=128, heads=8)
     tokens = task.spec.horizon // tiny.algorithm.collect.stride
     large = replace(tiny, algorithm=replace(tiny.algorithm, learn=learn, critic=critic))
     assert module.update_size(large, task) == 64 * tokens * 128
-    monkeypatch.setattr(module, "_WORTH_A_THREAD", 64 * tokens * 128)
+    monkeypatch.setattr(module, "_WORTH_ALL", 64 * tokens * 128)
     assert choose_hardware(large, task).threads == 4
     assert choose_hardware(tiny, task).threads == 1
+    monkeypatch.setattr(module, "_WORTH_ALL", 64 * tokens * 128 + 1)
+    monkeypatch.setattr(module, "_WORTH_TWO_THREADS", 64 * tokens * 128)
+    assert choose_hardware(large, task).threads == 2
+    assert choose_hardware(tiny, task).threads == 1
+
+
+def test_the_laptop_preset_is_worth_two_threads() -> None:
+    config = preset("top_erl", "top_erl/ViaPointReacher-v0", "laptop")
+    assert isinstance(config, TopErlRun)
+    assert module._WORTH_TWO_THREADS <= module.update_size(config, ViaPointReacher()) < module._WORTH_ALL
 
 
 def test_the_user_decides(tiny: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,16 +108,6 @@ def test_the_user_decides(tiny: RunConfig, monkeypatch: pytest.MonkeyPatch) -> N
     assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=True, threads=4) == Hardware(4, 1)
     assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=True, workers=3) == Hardware(1, 3)
     assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=True, workers=0) == Hardware(4, 0)
-
-
-def test_cores_are_those_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 5, 7}, raising=False)
-    assert available_cores() == 3
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert available_cores() == 6
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert available_cores() == 1
 
 
 def test_playing_is_timed() -> None:

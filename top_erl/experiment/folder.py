@@ -24,7 +24,8 @@ from top_erl.experiment.checkpoint import (
     save_checkpoint,
 )
 from top_erl.experiment.config import RunConfig
-from top_erl.experiment.hardware import Hardware, available_cores
+from top_erl.experiment.cores import available_cores
+from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.serialize import write_whole, write_yaml
 from top_erl.experiment.training import Training
 

@@ -1,16 +1,15 @@
 """Threads and workers for the machine at hand.
 
 Three things matter on a small machine. Playing cheap episodes in worker processes costs more than it saves, so one
-episode is timed first. Small updates gain nothing from a second thread. And OpenMP threads that wait for each other
-stall for seconds when another process holds one of the cores, so threads and busy workers together must not exceed
-the cores.
+episode is timed first. Small updates gain little from a second thread, and nothing from a third. And OpenMP threads
+that wait for each other stall when another process holds one of the cores, so threads and busy workers together must
+not exceed the cores, and threads not those that are idle.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
-import os
 import platform
 import sys
 import time
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 
 from top_erl.experiment.config import EpisodicRun, RunConfig
+from top_erl.experiment.cores import available_cores, idle_cores
 from top_erl.experiment.kinds import TopErlRun, stored_episodes
 from top_erl.rollout import LocalPlayer, Player, WorkerPool
 from top_erl.tasks import Task
@@ -27,8 +27,8 @@ from top_erl.tasks import Task
 _WORTH_A_WORKER = 0.02
 """Seconds of playing per iteration below which worker processes do not pay."""
 
-_WORTH_A_THREAD = 200_000
-"""Numbers in the critic's tokens of a batch (episodes x tokens x width) below which one thread is as fast as two."""
+_WORTH_TWO_THREADS, _WORTH_ALL = 30_000, 200_000
+"""Numbers in the critic's tokens of a batch (episodes x tokens x width) from which two threads, or all cores, pay."""
 
 _VALUE_WIDTH = 128
 """Width of a typical value network, which sees every state of an on-policy iteration."""
@@ -49,11 +49,6 @@ class Hardware:
     """Worker processes; 0: episodes are played in this process."""
 
 
-def available_cores() -> int:
-    """Cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def choose_hardware(config: RunConfig, task: Task) -> Hardware:
     """Take what the user set, and choose the rest."""
     cores, wanted = available_cores(), config.hardware
@@ -67,9 +62,17 @@ def choose_hardware(config: RunConfig, task: Task) -> Hardware:
         spare = cores - max(1, wanted.threads) if overlap else cores
         workers = max(1, min(spare, episodes)) if worth_it else 0
     busy = workers if overlap else 0
-    useful = cores if update_size(config, task) >= _WORTH_A_THREAD else 1
-    threads = wanted.threads or max(1, min(useful, cores - busy))
-    return Hardware(threads, workers)
+    return Hardware(wanted.threads or _threads(config, task, cores - busy), workers)
+
+
+def _threads(config: EpisodicRun, task: Task, cores: int) -> int:
+    """Threads that pay for the updates of a run; never more than there are idle cores."""
+    size, useful = update_size(config, task), 1
+    if size >= _WORTH_ALL:
+        useful = cores
+    elif size >= _WORTH_TWO_THREADS and isinstance(config, TopErlRun):
+        useful = min(cores, 2)
+    return min(useful, idle_cores()) if useful > 1 else 1
 
 
 def update_size(config: EpisodicRun, task: Task) -> int:

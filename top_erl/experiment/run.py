@@ -74,6 +74,7 @@ def resume_training(
     fall_back: bool = False,
     total_env_steps: int | None = None,
     workers: int | None = None,
+    threads: int | None = None,
     device: str | None = None,
     task: str | None = None,
 ) -> Training:
@@ -88,6 +89,11 @@ def resume_training(
             raise UserError("--workers must not be negative.")
         config = replace(config, hardware=replace(config.hardware, workers=workers))
         hardware = hardware and replace(hardware, workers=workers)
+    if threads is not None:
+        if threads < 1:
+            raise UserError("--threads must be at least 1.")
+        config = replace(config, hardware=replace(config.hardware, threads=threads))
+        hardware = hardware and replace(hardware, threads=threads)
     if device is not None:
         config = replace(config, hardware=replace(config.hardware, device=device))
     training = Training(config, hardware)

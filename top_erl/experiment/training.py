@@ -13,6 +13,7 @@ from top_erl.algorithms import RunParts
 from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
 from top_erl.experiment.config import EpisodicRun, RunConfig, make_primitive
+from top_erl.experiment.cores import Crowding
 from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, prepare_process
 from top_erl.experiment.kinds import TopErlRun, kind_of, stored_episodes
 from top_erl.experiment.metrics import iteration_row
@@ -38,6 +39,7 @@ class Training:
         prepare_process(self.hardware.threads)
         self.total_iterations = config.total_iterations(self.spec.horizon)
         self.progress = Progress()
+        self._crowding = Crowding() if self.hardware.threads > 1 else None
         device = _device(config.hardware.device)
         if config.hardware.precision == "bf16" and not isinstance(config, TopErlRun):
             raise UserError("Only top_erl has matrix products in bf16: use --precision float32.")
@@ -101,6 +103,12 @@ class Training:
             self.learner.env_steps,
             self.progress.wall_time + time.perf_counter() - began,
         )
+        if self._crowding is not None and self._crowding.begins():
+            _LOG.warning(
+                "Other programs use the cores on which this run's %d threads wait for each other, which makes it slow. "
+                "If that goes on, stop it with Ctrl-C and resume it with --threads 1.",
+                self.hardware.threads,
+            )
         return iteration_row(self.progress, stats, evaluation, speed)
 
     def evaluation_due(self, iteration: int) -> bool:
