@@ -10,11 +10,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import attention, growth, rollouts, startup, steps
+from benchmarks import attention, growth, products, rollouts, startup, steps
 from top_erl.experiment.cores import available_cores
 from top_erl.experiment.hardware import prepare_process
 
 SECTIONS = {
+    "products": products.run,
     "steps": steps.run,
     "attention": attention.run,
     "memory": growth.memory,
