@@ -141,7 +141,8 @@ class NaiveTopErl:
             return 0.0
         state = batch.state[b, index].reshape(1, 1, -1)
         place = torch.tensor([index])
-        return float(self.combine([critic.state_value(state, place)[0, 0] for critic in _members(self.target_critics)]))
+        action = batch.action[b, index].reshape(1, 1, 1, -1)  # any: V comes before it
+        return float(self.combine([critic(state, action, place)[0, 0, 0] for critic in _members(self.target_critics)]))
 
     def fresh_value(self, batch: EpisodeBatch, b: int, index: int, length: int, params: Tensor) -> float:
         """Q of a new sequence from a stored state, after its last action inside the episode; zero beyond the end."""

@@ -18,6 +18,7 @@ from top_erl.experiment.training import Training
 
 
 def test_cores_are_those_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_QUOTAS", ())
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 5, 7}, raising=False)
     assert available_cores() == 3
     monkeypatch.delattr(os, "sched_getaffinity")
@@ -59,6 +60,53 @@ def test_elsewhere_the_load_tells(load: float, expected: int, tmp_path: Path, mo
     assert idle_cores() == expected
 
 
+def test_a_container_that_numbers_its_cores_anew_is_asked_for_the_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _record(tmp_path / "stat", "cpu0 100 0 0 100 0", "cpu1 100 0 0 100 0")
+    monkeypatch.setattr(module, "_STAT", tmp_path / "stat")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {4, 5, 6}, raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.0, 0.0, 0.0), raising=False)
+    assert idle_cores() == 2
+
+    def unknown() -> tuple[float, float, float]:
+        raise OSError
+
+    monkeypatch.setattr(os, "getloadavg", unknown, raising=False)
+    assert idle_cores() == 3
+
+
+def test_time_given_to_guests_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """45 of 100 ticks went to a virtual machine: it stands in the column of users and again in that of guests."""
+    _record(tmp_path / "stat", "cpu0 145 0 0 155 0 0 0 0 145 0")
+    monkeypatch.setattr(module, "_STAT", tmp_path / "stat")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
+    assert module._idle_share([100, 0, 0, 100, 0, 0, 0, 0], module._times()[0]) == 0.55
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"max": "200000 100000"}, 2),
+        ({"max": "150000 100000"}, 2),
+        ({"max": "max 100000"}, 8),
+        ({"quota": "400000", "period": "100000"}, 4),
+        ({"quota": "-1", "period": "100000"}, 8),
+        ({"max": "1600000 100000"}, 8),
+        ({}, 8),
+    ],
+)
+def test_a_container_has_its_share_of_the_cores(
+    files: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = {name: str(tmp_path / name) for name in ("max", "quota", "period")}
+    monkeypatch.setattr(module, "_QUOTAS", ((paths["max"], paths["max"]), (paths["quota"], paths["period"])))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    assert available_cores() == expected
+
+
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs Linux")
 def test_a_busy_core_is_seen() -> None:
     """A real process keeps one of our cores busy."""
@@ -66,11 +114,13 @@ def test_a_busy_core_is_seen() -> None:
     code = f"import os; os.sched_setaffinity(0, [{core}]); print(flush=True)\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as busy:
         assert busy.stdout is not None
-        busy.stdout.readline()
-        before = module._times()
-        module.time.sleep(0.3)
-        share = module._idle_share(before[core], module._times()[core])
-        busy.kill()
+        try:
+            busy.stdout.readline()
+            before = module._times()
+            module.time.sleep(0.3)
+            share = module._idle_share(before[core], module._times()[core])
+        finally:
+            busy.kill()
     assert share < 0.5
 
 
@@ -93,7 +143,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
 
 
 def test_crowding_is_told_once_and_only_if_it_lasts(clock: _Clock) -> None:
-    crowding = Crowding()
+    crowding = Crowding(2)
     told = []
     for rate in [20.0] * 10 + [300.0] * 2 + [20.0] + [300.0] * 9:
         clock.pass_by(4.0, rate)

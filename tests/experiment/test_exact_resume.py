@@ -48,6 +48,9 @@ VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {
     ),
     "standardised inputs": lambda config: with_learn(config, standardize=True),
     "falling rates": lambda config: with_learn(config, final_rate=0.1),
+    "bf16, two threads": lambda config: replace(
+        config, hardware=HardwareConfig(precision="bf16", threads=2, workers=0)
+    ),
 }
 
 
@@ -135,9 +138,11 @@ def test_resumed_with_other_workers(tiny: RunConfig, tmp_path: Path) -> None:
     training.close()
     with pytest.raises(UserError, match="--workers must not be negative"):
         resume_training(folder, workers=-1)
-    training = resume_training(folder, threads=2)
+    training = resume_training(folder, threads=2, total_env_steps=10 * tiny.total_env_steps)
     assert training.hardware.threads == 2
     training.close()
+    longer = replace(tiny, total_env_steps=10 * tiny.total_env_steps)
+    assert folder.config() == longer  # two threads were for that session
     with pytest.raises(UserError, match="--threads must be at least 1"):
         resume_training(folder, threads=0)
 

@@ -75,6 +75,14 @@ def test_threads_need_idle_cores(
     assert _choose(monkeypatch, tiny, cores=4, seconds=1.0, overlap=overlap, idle=idle, threads=3).threads == 3
 
 
+@pytest.mark.parametrize(("cores", "idle", "threads"), [(4, 4, 2), (4, 3, 1), (4, 2, 1), (8, 4, 2), (8, 8, 6)])
+def test_busy_workers_need_idle_cores_too(
+    tiny: RunConfig, monkeypatch: pytest.MonkeyPatch, cores: int, idle: int, threads: int
+) -> None:
+    chosen = _choose(monkeypatch, tiny, cores=cores, seconds=1.0, episodes=2, overlap=True, idle=idle)
+    assert chosen == Hardware(threads, 2)
+
+
 def test_small_updates_use_one_thread_and_those_of_a_laptop_two(
     tiny: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

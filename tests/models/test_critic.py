@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from top_erl.errors import UserError
 from top_erl.models import CriticConfig, CriticEnsemble, TransformerCritic
 from top_erl.models.attention import LONGEST_BATCHED
+from top_erl.models.tools import parameters_of
 
 STATE, ACTION, LENGTH = 5, 4, 6
 STARTS = torch.tensor([0, 2, 9])
@@ -139,7 +140,8 @@ def test_the_state_changes_everything() -> None:
 def test_value_output_is_the_value_of_the_state_alone(positions: str) -> None:
     critic = _critic(positions=positions)
     state, actions, starts = _inputs()
-    torch.testing.assert_close(critic.state_value(state, starts), critic(state, actions, starts)[..., 0])
+    _, alone = critic.target_values((state, actions, starts), torch.tensor([1, 2, 3]), None, (state, starts))
+    torch.testing.assert_close(alone, critic(state, actions, starts)[..., 0])
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -185,7 +187,8 @@ def test_values_of_sequences_and_states_together_are_those_of_each(layers: int, 
     sequence, alone = critic.target_values((state, actions, starts), count, tail, (others, places))
     expected = critic(state, actions, starts).gather(2, count.expand(3, 3).unsqueeze(-1)).squeeze(-1)
     torch.testing.assert_close(sequence, expected, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(alone, critic.state_value(others, places), rtol=1e-10, atol=1e-10)
+    expected = critic(others, torch.zeros(3, 5, 1, ACTION, dtype=torch.float64), places)[..., 0]
+    torch.testing.assert_close(alone, expected, rtol=1e-10, atol=1e-10)
 
 
 @torch.no_grad()
@@ -196,6 +199,24 @@ def test_positions_are_those_of_the_starts_given() -> None:
     values = [critic(state, actions, starts + shift) for shift in (0, 1, 0)]
     assert torch.equal(values[0], values[2])
     assert not torch.equal(values[0], values[1])
+    shifted = starts.clone()
+    assert torch.equal(critic(state, actions, shifted), values[0])
+    shifted += 1
+    assert torch.equal(critic(state, actions, shifted), values[1])
+    with torch.inference_mode():
+        assert torch.equal(critic(state, actions, starts + 1), values[1])
+
+
+@torch.no_grad()
+def test_weights_that_are_exchanged_are_noticed() -> None:
+    critic, other = _critic(), _critic()
+    for parameter in other.parameters():
+        parameter.mul_(1.5)
+    inputs = _inputs()
+    assert not torch.equal(critic(*inputs), other(*inputs))
+    critic.load_state_dict(other.state_dict(), assign=True)
+    assert torch.equal(critic(*inputs), other(*inputs))
+    assert parameters_of(critic)[0] is next(critic.parameters())
 
 
 @torch.no_grad()

@@ -51,9 +51,11 @@ def test_networks_see_standardised_inputs() -> None:
     critics = CriticEnsemble(CriticConfig(width=8, heads=2, max_positions=8), 2, 4, count=2)
     state, action, starts = states[:1, None], actions[None, None, :3], torch.tensor([1])
     standard_state = (state - by_state[0]) / by_state[1]
-    expected = critics(standard_state, (action - by_action[0]) / by_action[1], starts)
-    first = critics.members[0]
-    expected_alone = first.state_value(standard_state, starts)
+    count = torch.tensor([2])
+    standard = (standard_state, (action - by_action[0]) / by_action[1], starts)
+    expected = critics(*standard)
+    expected_both = critics.target_values(standard, count, None, (standard_state, starts))
     critics.fit_standardizers(states, actions)
     torch.testing.assert_close(critics(state, action, starts), expected)
-    torch.testing.assert_close(first.state_value(state, starts), expected_alone)
+    both = critics.target_values((state, action, starts), count, None, (state, starts))
+    torch.testing.assert_close(both, expected_both)

@@ -26,7 +26,7 @@ class _Brief(torch.optim.Optimizer):
     """Steps after the first go straight to the fused kernel.
 
     PyTorch's own step collects and checks the same tensors every time, which for small networks takes longer than the
-    kernel itself.
+    kernel itself. Hooks around a step are not called, and gradients are forgotten, never set to zero.
     """
 
     kernel: Callable[..., object]

@@ -99,7 +99,7 @@ class TopErlLearner(EpisodicLearner):
         self.regenerate = Regeneration(primitive, grid)
 
     def use_low_precision(self) -> None:
-        """Multiply the critics' matrices in bfloat16 from now on; weights, sums and all else stay float32."""
+        """Multiply the matrices of the critics' blocks in bfloat16 from now on, by the route that is fast here."""
         for critics in (self.critics, self.target_critics):
             critics.set_products(low_products(self.device))
 

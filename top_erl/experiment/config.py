@@ -77,7 +77,7 @@ class HardwareConfig:
     device: str = "cpu"
     """Torch device of the networks, e.g. cpu or cuda."""
     precision: Literal["float32", "bf16"] = "float32"
-    """Precision of the critic's matrix products; bf16 is faster on processors and GPUs with a matrix unit."""
+    """Precision of the critic's matrix products; bf16 is faster where the processor or GPU has instructions for it."""
     threads: int = 0
     """Threads of torch; 0: chosen for this machine."""
     workers: int = -1

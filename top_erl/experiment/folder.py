@@ -86,6 +86,13 @@ class RunFolder:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
+    def bf16_route(self) -> str | None:
+        """How the run's first session multiplied in bfloat16; None if it is not recorded."""
+        try:
+            return str(json.loads((self.path / "fingerprint.json").read_text(encoding="utf-8"))["bf16_route"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
     # ------------------------------------------------------------------ checkpoints
 
     @property
@@ -156,4 +163,5 @@ def _fingerprint(training: Training) -> dict[str, Any]:
         "packages": versions,
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": available_cores()},
         "hardware": asdict(training.hardware),
+        "bf16_route": training.bf16_route,
     }

@@ -62,17 +62,17 @@ def choose_hardware(config: RunConfig, task: Task) -> Hardware:
         spare = cores - max(1, wanted.threads) if overlap else cores
         workers = max(1, min(spare, episodes)) if worth_it else 0
     busy = workers if overlap else 0
-    return Hardware(wanted.threads or _threads(config, task, cores - busy), workers)
+    return Hardware(wanted.threads or _threads(config, task, cores, busy), workers)
 
 
-def _threads(config: EpisodicRun, task: Task, cores: int) -> int:
-    """Threads that pay for the updates of a run; never more than there are idle cores."""
-    size, useful = update_size(config, task), 1
+def _threads(config: EpisodicRun, task: Task, cores: int, busy: int) -> int:
+    """Threads that pay for the updates of a run; with its busy workers never more than there are idle cores."""
+    size, cores, useful = update_size(config, task), max(1, cores - busy), 1
     if size >= _WORTH_ALL:
         useful = cores
     elif size >= _WORTH_TWO_THREADS and isinstance(config, TopErlRun):
         useful = min(cores, 2)
-    return min(useful, idle_cores()) if useful > 1 else 1
+    return min(useful, max(1, idle_cores() - busy)) if useful > 1 else 1
 
 
 def update_size(config: EpisodicRun, task: Task) -> int:

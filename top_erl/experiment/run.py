@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
 
@@ -15,12 +17,16 @@ from top_erl.algorithms import Diverged
 from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.callbacks import BaseCallback
 from top_erl.experiment.checkpoint import forget_after
+from top_erl.experiment.config import RunConfig
 from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
+from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.metrics import make_sinks, metric_columns
 from top_erl.experiment.metrics_file import Row, Sink
 from top_erl.experiment.training import Training
 from top_erl.experiment.trust import check_trusted
+
+_LOG = logging.getLogger("top_erl")
 
 
 @dataclass(frozen=True)
@@ -82,21 +88,19 @@ def resume_training(
 
     A task that is code, `module:Class`, must be named by the caller (`task`) to be imported.
     """
-    config, hardware = folder.config(), folder.hardware()
-    check_trusted(config, task)
-    if workers is not None:
-        if workers < 0:
-            raise UserError("--workers must not be negative.")
-        config = replace(config, hardware=replace(config.hardware, workers=workers))
-        hardware = hardware and replace(hardware, workers=workers)
-    if threads is not None:
-        if threads < 1:
-            raise UserError("--threads must be at least 1.")
-        config = replace(config, hardware=replace(config.hardware, threads=threads))
-        hardware = hardware and replace(hardware, threads=threads)
-    if device is not None:
-        config = replace(config, hardware=replace(config.hardware, device=device))
-    training = Training(config, hardware)
+    check_trusted(folder.config(), task)
+    if workers is not None and workers < 0:
+        raise UserError("--workers must not be negative.")
+    if threads is not None and threads < 1:
+        raise UserError("--threads must be at least 1.")
+    wanted = {"workers": workers, "threads": threads, "device": device}
+    training = Training(
+        *_for_this_session(folder, {name: value for name, value in wanted.items() if value is not None})
+    )
+    if folder.bf16_route() not in (None, training.bf16_route):
+        _LOG.warning(
+            "This processor multiplies in bfloat16 by another route: numbers go on in kind, not digit by digit."
+        )
     checkpoint = folder.load(training.belongs_to, fall_back=fall_back)
     if folder.hardware() is None:
         folder.write_fingerprint(training)  # so that the next session uses the same
@@ -108,8 +112,17 @@ def resume_training(
             training.close()
             raise UserError(f"--total-env-steps must exceed the {training.progress.env_steps:,} steps already done.")
         training.extend(total_env_steps)
-        folder.write_config(training.config)
+        folder.write_config(replace(folder.config(), total_env_steps=total_env_steps))  # not what is for this session
     return training
+
+
+def _for_this_session(folder: RunFolder, wanted: dict[str, Any]) -> tuple[RunConfig, Hardware | None]:
+    """A run's configuration and what it runs on, with what is wanted otherwise this time."""
+    config, hardware = folder.config(), folder.hardware()
+    config = replace(config, hardware=replace(config.hardware, **wanted))
+    known = {field.name for field in fields(Hardware)}
+    own = {name: value for name, value in wanted.items() if name in known}
+    return config, hardware and replace(hardware, **own)
 
 
 def _open_sinks(training: Training, folder: RunFolder | None) -> list[Sink]:

@@ -18,6 +18,7 @@ from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, 
 from top_erl.experiment.kinds import TopErlRun, kind_of, stored_episodes
 from top_erl.experiment.metrics import iteration_row
 from top_erl.experiment.metrics_file import Row
+from top_erl.models.products import low_products
 from top_erl.models.products import pays as bf16_pays
 from top_erl.primitives import ProDmp
 from top_erl.rollout import EpisodeCollector, Scores, check_stride
@@ -39,12 +40,14 @@ class Training:
         prepare_process(self.hardware.threads)
         self.total_iterations = config.total_iterations(self.spec.horizon)
         self.progress = Progress()
-        self._crowding = Crowding() if self.hardware.threads > 1 else None
+        self._crowding = Crowding(self.hardware.threads) if self.hardware.threads > 1 else None
         device = _device(config.hardware.device)
         if config.hardware.precision == "bf16" and not isinstance(config, TopErlRun):
             raise UserError("Only top_erl has matrix products in bf16: use --precision float32.")
         if config.hardware.precision == "bf16" and not bf16_pays(device):
             _LOG.warning("This processor has no bfloat16 instructions that we know of: --precision float32 is faster.")
+        if config.hardware.precision == "bf16" and isinstance(config, TopErlRun) and config.algorithm.critic.dropout:
+            _LOG.warning("With critic.dropout, gradients are computed in float32: --precision bf16 has little effect.")
         primitive = make_primitive(config.primitive, self.spec) if isinstance(config, EpisodicRun) else None
         self.learner = kind_of(config.method).learner(
             config,
@@ -78,6 +81,13 @@ class Training:
         )
 
     @property
+    def bf16_route(self) -> str:
+        """How matrices are multiplied in bfloat16, which depends on the processor; empty in float32."""
+        if self.config.hardware.precision != "bf16":
+            return ""
+        return type(low_products(_device(self.config.hardware.device))).__name__
+
+    @property
     def belongs_to(self) -> dict[str, Any]:
         """What a checkpoint must agree with to fit this run."""
         return {"task": self.spec.id, "task version": self.spec.version, "method": self.config.method}
@@ -91,6 +101,7 @@ class Training:
     def advance(self) -> Row:
         """Do one iteration, evaluate if it is due, and return its numbers."""
         began = time.perf_counter()
+        torch.set_num_threads(self.hardware.threads)  # another training in this process may have set others
         iteration = self.progress.iteration + 1
         steps_before = self.learner.env_steps
         self.learner.prefill()
@@ -105,8 +116,8 @@ class Training:
         )
         if self._crowding is not None and self._crowding.begins():
             _LOG.warning(
-                "Other programs use the cores on which this run's %d threads wait for each other, which makes it slow. "
-                "If that goes on, stop it with Ctrl-C and resume it with --threads 1.",
+                "This run's %d threads do not have their cores to themselves, and wait for each other: that is slow. "
+                "If other programs go on using the cores, stop it with Ctrl-C and resume it with --threads 1.",
                 self.hardware.threads,
             )
         return iteration_row(self.progress, stats, evaluation, speed)

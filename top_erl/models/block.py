@@ -79,15 +79,10 @@ class Block(nn.Module):
         return tokens + fn.dropout(self.mlp_out(fn.gelu(hidden)), rate)
 
     def weights(self) -> BlockWeights:
-        """All parameters, looked up once."""
-        if self._weights is None:
+        """All parameters, looked up again only after they were exchanged, e.g. for those of another device."""
+        if self._weights is None or self._weights.in_weight is not self.mlp_in.weight:
             self._weights = self._look_up()
         return self._weights
-
-    def _apply(self, *args: Any, **keywords: Any) -> Block:
-        """Move or cast the parameters, which may make new ones."""
-        self._weights = None
-        return super()._apply(*args, **keywords)  # type: ignore[no-untyped-call]
 
     def _look_up(self) -> BlockWeights:
         first, second = self.norm_attention, self.norm_mlp

@@ -138,7 +138,13 @@ class TransformerCritic(nn.Module):
         tail: int | None,
         states: tuple[Tensor, Tensor],
     ) -> tuple[Tensor, Tensor]:
-        """`sequence_value` of segments (state, actions, starts) and `state_value` of states, in one go.
+        """`sequence_value` of segments and the value of states alone, in one go.
+
+        Args:
+            segments: their first states, actions and starts, as in `forward`.
+            count: actions of each segment to value, [K].
+            tail: as in `forward`.
+            states: states to value without any action, [B, J, S], and their time indices, [J].
 
         Returns:
             `Q_count`, [B, K], and `V`, [B, J].
@@ -146,14 +152,6 @@ class TransformerCritic(nn.Module):
         lone = self._lone_tokens(*states)
         sequence, alone = self._targets(*segments, count, tail, lone.flatten(0, 1))
         return sequence, alone.view(lone.shape[:2])
-
-    @torch.no_grad()
-    def state_value(self, state: Tensor, starts: Tensor) -> Tensor:
-        """Value states alone, [B, K, S] at time indices `starts`, [K]: the transformer on one token. [B, K]."""
-        tokens = self._lone_tokens(state, starts)
-        for block in self.blocks:
-            tokens = cast(Block, block).alone(tokens)
-        return HeadPass(self._head()).forward(tokens.flatten(0, 1)).view(state.shape[:2])
 
     def _targets(
         self,
@@ -232,10 +230,12 @@ _PLACES: WeakIdKeyDictionary = WeakIdKeyDictionary()
 @torch.inference_mode(False)
 def _places(starts: Tensor, steps: Tensor, count: int) -> Tensor:
     """Rows of the positional table for steps after the starts, [K, L]; worked out once for each cut."""
-    known: dict[tuple[int, int], Tensor] = _PLACES.setdefault(starts, {})
-    key = (id(steps), count)
+    if starts.is_inference():  # it does not tell whether it was changed
+        return (starts[:, None] + steps).clamp(max=count - 1)
+    known: dict[tuple[int, int, int], Tensor] = _PLACES.setdefault(starts, {})
+    key = (id(steps), count, starts._version)
     if key not in known:
-        known[key] = (starts[:, None] + steps).clamp_(max=count - 1)  # only padding lies beyond the episode
+        known[key] = (starts[:, None] + steps).clamp(max=count - 1)  # only padding lies beyond the episode
     return known[key]
 
 

@@ -105,22 +105,23 @@ _LOW, _BLAS = LowProducts(), BlasProducts()
 
 
 def low_products(device: torch.device) -> Products:
-    """The faster bfloat16 products of a device."""
-    return _BLAS if device.type == "cpu" and _has_matrix_unit() and _blas_product() is not None else _LOW
+    """The faster bfloat16 products of a device; the BLAS's, where it is not known whether PyTorch's are safe."""
+    unsafe = device.type == "cpu" and _asked("_is_amx_tile_supported", "_is_cpu_support_amx_tile") is not False
+    return _BLAS if unsafe and _blas_product() is not None else _LOW
 
 
 def pays(device: torch.device) -> bool:
     """Whether bfloat16 products are faster than float32 ones there, as far as is known."""
-    return device.type != "cpu" or _has_matrix_unit() or _can(torch.cpu, "_is_avx512_bf16_supported")
+    if device.type != "cpu":
+        return True
+    matrix_unit = _asked("_is_amx_tile_supported", "_is_cpu_support_amx_tile")
+    return bool(matrix_unit or _asked("_is_avx512_bf16_supported", "_is_cpu_support_avx512_bf16"))
 
 
-def _has_matrix_unit() -> bool:
-    return _can(torch.cpu, "_is_amx_tile_supported")
-
-
-def _can(module: object, question: str) -> bool:
-    """The answer to a question about the processor; no, if this version of PyTorch does not know it."""
-    return bool(getattr(module, question, lambda: False)())
+def _asked(*names: str) -> bool | None:
+    """PyTorch's answer to a question about the processor, under one of its names; None if it does not know any."""
+    questions = (getattr(torch.cpu, name, None) for name in names)
+    return next((bool(question()) for question in questions if question is not None), None)
 
 
 def _call(left: Tensor, right: Tensor, out: Tensor, keep: float) -> Tensor:

@@ -29,10 +29,14 @@ _PARAMETERS: WeakKeyDictionary[nn.Module, list[torch.Tensor]] = WeakKeyDictionar
 
 
 def parameters_of(module: nn.Module) -> list[torch.Tensor]:
-    """All parameters, found once per module; walking through it at every step would take as long as using them."""
-    if module not in _PARAMETERS:
-        _PARAMETERS[module] = list(module.parameters())
-    return _PARAMETERS[module]
+    """All parameters, looked for again only after they were exchanged for others.
+
+    Walking through the whole module at every step would take as long as using them.
+    """
+    known = _PARAMETERS.get(module, [])
+    if not known or known[0] is not next(module.parameters()):
+        known = _PARAMETERS[module] = list(module.parameters())
+    return known
 
 
 def in_mode(module: Module, *, training: bool) -> Module:
