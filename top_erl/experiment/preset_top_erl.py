@@ -138,7 +138,7 @@ def _laptop(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, Evalu
         learn=LearnConfig(
             batch_size=32,
             critic_steps=40,
-            policy_steps=20,
+            policy_steps=10,
             critic_rate=1e-3,
             policy_rate=3e-4,
             final_rate=0.1,
@@ -150,7 +150,7 @@ def _laptop(spec: TaskSpec) -> tuple[TopErlConfig, PrimitiveSettings, int, Evalu
     if spec.id.startswith("metaworld/"):
         algorithm, iterations = _laptop_metaworld(algorithm), _METAWORLD_ITERATIONS
     elif spec.id.startswith("top_erl/HopperJump"):
-        algorithm = replace(algorithm, learn=replace(algorithm.learn, policy_condition="segment"))
+        algorithm = replace(algorithm, learn=replace(algorithm.learn, policy_condition="segment", policy_steps=20))
     steps = iterations * algorithm.collect.episodes * spec.horizon
     evaluation = EvaluationConfig(interval=20, episodes=100 if spec.horizon <= 50 else 20)
     return algorithm, spec.primitive, steps, evaluation
@@ -177,7 +177,7 @@ def _laptop_metaworld(general: TopErlConfig) -> TopErlConfig:
         collect=collect,
         policy=replace(general.policy, initial_std=0.3),
         trust_region=replace(general.trust_region, mean_bound=0.05, covariance_bound=0.02),
-        learn=replace(general.learn, policy_condition="segment", policy_start=10),
+        learn=replace(general.learn, policy_condition="segment", policy_start=10, policy_steps=20),
     )
 
 
