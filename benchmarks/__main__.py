@@ -6,7 +6,6 @@ import argparse
 import json
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -34,10 +33,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("benchmarks/last.json"), help="where the numbers go")
     parser.add_argument("--threads", type=int, default=available_cores(), help="threads of torch")
     options = parser.parse_args()
+    sections = options.only.split(",")
+    if unknown := [name for name in sections if name not in SECTIONS]:
+        parser.error(f"there is no section {', '.join(unknown)}; choose from {', '.join(SECTIONS)}")
     prepare_process(options.threads)
     console = Console(width=140)
-    results: dict[str, object] = {"threads": options.threads, "torch": torch.__version__}
-    for name in options.only.split(","):
+    results: dict[str, object] = {"threads": options.threads} | products.machine()
+    console.print(", ".join(f"{name} {value}" for name, value in results.items()), highlight=False)
+    for name in sections:
         rows = SECTIONS[name](options.quick)
         results[name] = rows
         console.print(_table(name, rows))

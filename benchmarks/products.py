@@ -27,7 +27,7 @@ def run(quick: bool) -> list[dict[str, object]]:
                 row |= {
                     f"{precision}_{kind}": rate for kind, rate in zip(("out", "back", "weights"), rates, strict=True)
                 }
-            rows.append(row | {"bf16_route": type(low).__name__, "processor": processor()})
+            rows.append(row)
     return rows
 
 
@@ -48,8 +48,13 @@ def _rates(products: Products, tokens: int, inputs: int, outputs: int, rounds: i
     return [2e-9 * tokens * inputs * outputs / statistics.median(record) for record in seconds]
 
 
-def processor() -> str:
-    """Its name, and what it can do with bfloat16."""
+def machine() -> dict[str, object]:
+    """The processor, with what it can do that matters here, and the way to bfloat16 that it is given."""
+    route = type(low_products(torch.device("cpu"))).__name__
+    return {"processor": _processor(), "bf16_route": route, "torch": torch.__version__}
+
+
+def _processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())

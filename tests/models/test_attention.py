@@ -14,6 +14,7 @@ from top_erl.models.attention import (
     BatchedAttention,
     CausalAttention,
     FusedAttention,
+    PairAttention,
     attention_of_one,
     fused_attention,
     group_size,
@@ -57,6 +58,19 @@ def test_every_kind_equals_the_loops_with_its_gradient(kind: type[CausalAttentio
     assert torch.allclose(mixed, expected, atol=1e-12)
     (expected * pull).sum().backward()
     assert torch.allclose(attention.backward(pull), tokens.grad, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 7, 64])
+def test_pairs_equal_the_loops_with_their_gradient(count: int) -> None:
+    test_every_kind_equals_the_loops_with_its_gradient(PairAttention, count, 2)
+    assert isinstance(make_attention(2, HEADS, torch.device("cpu")), PairAttention)
+
+
+@pytest.mark.parametrize("size", [1.0, 6.0, 30.0])
+def test_pairs_with_scores_of_any_size(size: float) -> None:
+    """Scores up to several thousands: one of the two weights vanishes."""
+    tokens = size * torch.randn(MANY, 2, 3 * HEADS * 4, generator=torch.Generator().manual_seed(1))
+    _compare_with_double(tokens, tolerance=1e-5 * size**3, attention=PairAttention(HEADS))
 
 
 @pytest.mark.parametrize(("count", "length"), [(8, 1), (7, 2), (5, 5), (4, 9), (2, 17)])
@@ -118,13 +132,13 @@ def test_long_sequences_and_other_devices_take_the_fused_kernel() -> None:
 MANY = 270  # sequences of 17 tokens: enough for weights by exponentials and sums
 
 
-def _compare_with_double(tokens: Tensor, tolerance: float) -> None:
+def _compare_with_double(tokens: Tensor, tolerance: float, attention: CausalAttention | None = None) -> None:
     pull = torch.randn(*tokens.shape[:2], tokens.shape[2] // 3, generator=torch.Generator().manual_seed(2))
     exact = tokens.double().requires_grad_()
     expected = fused_attention(exact, HEADS)
     (expected * pull).sum().backward()
     assert exact.grad is not None
-    batched = BatchedAttention(HEADS)
+    batched = attention or BatchedAttention(HEADS)
     torch.testing.assert_close(batched.forward(tokens).double(), expected.detach(), rtol=0, atol=tolerance)
     torch.testing.assert_close(batched.backward(pull).double(), exact.grad, rtol=0, atol=tolerance)
 

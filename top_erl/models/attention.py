@@ -166,8 +166,48 @@ class AttentionAfter(BatchedAttention):
         packed[1:, ..., 0, :] = self._first.view(groups, group, 2, heads, size).permute(2, 0, 3, 1, 4)
 
 
+class PairAttention(CausalAttention):
+    """Attention of sequences of two tokens, written out.
+
+    The first token sees itself alone. The second one mixes both values by p = σ(q₁·(k₁ - k₀) / √d), so that
+    m₀ = v₀ and m₁ = v₀ + p (v₁ - v₀).
+    """
+
+    def forward_into(self, query_key_value: Tensor, mixed: Tensor) -> None:
+        """Mix, [N, 2, 3E] to [N, 2, E]."""
+        query, key, value = query_key_value.chunk(3, dim=-1)  # [N, 2, E] each
+        self._query, first = _wide(query[:, 1]), _wide(value[:, 0])  # [N, E] each
+        self._keys, self._values = (_wide(part[:, 1]) - part[:, 0] for part in (key, value))  # k₁ - k₀, v₁ - v₀
+        size = self._query.shape[1] // self.heads
+        self._scale, self._sums = size**-0.5, _sums_of_heads(self.heads, size, self._query.dtype)
+        self._share = ((self._query * self._keys) @ self._sums).mul_(self._scale).sigmoid_()  # p, [N, H]
+        mixed[:, 0] = first
+        mixed[:, 1] = torch.addcmul(first, self._share @ self._sums.mT, self._values)
+
+    def backward_into(self, grad: Tensor, out: Tensor) -> None:
+        """Gradient of the inputs, [N, 2, E] to [N, 2, 3E]."""
+        query, key, value = out.chunk(3, dim=-1)
+        first, second = _wide(grad[:, 0]), _wide(grad[:, 1])  # [N, E] each
+        pull = (second * self._values) @ self._sums  # dp, [N, H]
+        pull *= self._share * (1.0 - self._share) * self._scale  # dσ = p (1 - p)
+        wide = pull @ self._sums.mT  # [N, E]
+        to_key, to_value = wide * self._query, (self._share @ self._sums.mT).mul_(second)
+        query[:, 0] = 0.0
+        torch.mul(wide, self._keys, out=wide)
+        query[:, 1], key[:, 1], value[:, 1] = wide, to_key, to_value
+        key[:, 0], value[:, 0] = to_key.neg_(), first + second - to_value
+
+
+@lru_cache(maxsize=64)
+def _sums_of_heads(heads: int, size: int, dtype: torch.dtype) -> Tensor:
+    """A matrix that adds up the entries of each head, [E, H]; its transpose copies one number to all of them."""
+    return torch.eye(heads, dtype=dtype, device="cpu").repeat_interleave(size, dim=0)
+
+
 def make_attention(length: int, heads: int, device: torch.device) -> CausalAttention:
     """The faster attention for sequences of a length on a device."""
+    if length == 2 and device.type == "cpu":
+        return PairAttention(heads)
     return BatchedAttention(heads) if batched_is_faster(length, device) else FusedAttention(heads)
 
 
