@@ -90,7 +90,7 @@ def test_single_precision_agrees_between_the_kinds() -> None:
         assert torch.allclose(BatchedAttention(8).forward(tokens), fused_attention(tokens, 8), atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [1, 4, 20, 21, 40])
+@pytest.mark.parametrize("length", [1, 2, 4, 20, 21, 40])
 def test_attention_of_one_is_one_row_of_all(length: int) -> None:
     tokens = _inputs(6, length)
     index = torch.randint(length, (6,))

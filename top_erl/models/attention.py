@@ -239,6 +239,11 @@ def attention_of_one(query: Tensor, key: Tensor, value: Tensor, index: Tensor, h
     """
     length, width = key.shape[1:]
     query, key, value = _wide(query), _wide(key), _wide(value)
+    if length == 2 and key.device.type == "cpu":
+        sums, scale = _sums_of_heads(heads, width // heads, query.dtype), (width // heads) ** -0.5
+        share = ((query * (key[:, 1] - key[:, 0])) @ sums).mul_(scale).sigmoid_()  # as in `PairAttention`, [N, H]
+        share *= (index > 0).unsqueeze(1)
+        return torch.addcmul(value[:, 0], share @ sums.mT, value[:, 1] - value[:, 0])
     seen = torch.arange(length, device=key.device) <= index[:, None]  # [N, M]
     key, value = key.unflatten(-1, (heads, -1)), value.unflatten(-1, (heads, -1))  # [N, M, H, d] each
     query = query.unflatten(-1, (heads, -1)).unsqueeze(1)  # [N, 1, H, d]
