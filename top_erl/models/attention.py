@@ -3,8 +3,8 @@
 Segments are short (2 to 26 tokens in most cuts) and heads are small (16), so a kernel that is called once per sequence
 and head spends its time on being called. On a CPU, sequences are laid end to end in groups of about 16 tokens, with a
 mask that lets a token see only its own sequence, and the groups go through batched matrix products: the same numbers in
-a half to a third of the time (`python -m benchmarks --only attention`). Long sequences, and other devices, use
-PyTorch's fused kernel. Numbers may come and go in bfloat16; what is in between is float32.
+a half to a third of the time (`python -m benchmarks --only attention`). Two tokens are a formula. Long sequences, and
+other devices, use PyTorch's fused kernel. Numbers may come and go in bfloat16; what is in between is float32.
 
 Axes: `N` sequences, `M` tokens, `G` sequences per group, `n` = N/G groups, `m` = G·M tokens of a group, `H` heads,
 `E` width, `d` = E/H.
