@@ -48,9 +48,8 @@ VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {
     ),
     "standardised inputs": lambda config: with_learn(config, standardize=True),
     "falling rates": lambda config: with_learn(config, final_rate=0.1),
-    "bf16, two threads": lambda config: replace(
-        config, hardware=HardwareConfig(precision="bf16", threads=2, workers=0)
-    ),
+    "two threads": lambda config: replace(config, hardware=HardwareConfig(threads=2, workers=0)),
+    "bf16": lambda config: replace(config, hardware=HardwareConfig(precision="bf16", threads=1, workers=0)),
 }
 
 
