@@ -81,7 +81,7 @@ class RunFolder:
     def hardware(self) -> Hardware | None:
         """What the run's first session used, so that resuming gives the same numbers; None if it is not recorded."""
         try:
-            recorded = json.loads((self.path / "fingerprint.json").read_text(encoding="utf-8"))["hardware"]
+            recorded = self._recorded("hardware")
             return Hardware(int(recorded["threads"]), int(recorded["workers"]))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
@@ -89,9 +89,13 @@ class RunFolder:
     def bf16_route(self) -> str | None:
         """How the run's first session multiplied in bfloat16; None if it is not recorded."""
         try:
-            return str(json.loads((self.path / "fingerprint.json").read_text(encoding="utf-8"))["bf16_route"])
+            return str(self._recorded("bf16_route"))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
+
+    def _recorded(self, name: str) -> Any:
+        """An entry of `fingerprint.json`."""
+        return json.loads((self.path / "fingerprint.json").read_text(encoding="utf-8"))[name]
 
     # ------------------------------------------------------------------ checkpoints
 

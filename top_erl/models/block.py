@@ -164,13 +164,13 @@ class _Stack(torch.autograd.Function):
                 rows = block.forward(rows, layout)
             else:
                 rows, first = block.forward_after(rows, layout, first, number == len(settings) - 1)
-            passes.append(block)
+            if keep:  # otherwise its activations go before the next block makes its own
+                passes.append(block)
         if len(weights) > size * len(settings):
             head = HeadPass(HeadWeights(*weights[-len(HeadWeights._fields) :]))  # type: ignore[arg-type]
             rows = head.forward(rows)
             passes.append(head)
-        if keep:
-            ctx.passes = passes
+        ctx.passes = passes if keep else []
         return rows
 
     @staticmethod

@@ -217,7 +217,7 @@ class TransformerCritic(nn.Module):
                 nn.init.zeros_(module.bias)
 
 
-@cache
+@cache  # kept for good: `_places` tells them by their identity
 @torch.inference_mode(False)
 def _steps(length: int, with_state: bool, device: torch.device) -> Tensor:
     """0 … L - 1, for the actions of a segment; its state comes first and has the index of the first action."""
