@@ -154,6 +154,14 @@ def test_every_weight_learns() -> None:
         assert parameter.grad.abs().max() > 0.0, name
 
 
+def test_acting_in_inference_mode_first_does_not_forbid_gradients() -> None:
+    network, inputs = _network(), (_random(2, 5, FEATURES), _random(2, 3, 4, 6), torch.tensor([4, 1]))
+    with torch.inference_mode():
+        network(*inputs)
+    network(*inputs)[0].sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
 def test_a_later_step_never_changes_an_earlier_output() -> None:
     network = _network()
     steps, memory, visible = _random(2, 3, FEATURES), _random(2, 3, 4, 6), torch.tensor([4, 1])

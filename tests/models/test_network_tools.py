@@ -56,6 +56,15 @@ def test_frozen_lets_gradients_pass_but_computes_none() -> None:
     assert all(parameter.requires_grad for parameter in module.parameters())
 
 
+def test_frozen_leaves_what_was_frozen_before() -> None:
+    module = nn.Linear(2, 1)
+    module.bias.requires_grad_(False)
+    with frozen(module):
+        pass
+    assert module.weight.requires_grad
+    assert not module.bias.requires_grad
+
+
 def test_frozen_thaws_after_an_error() -> None:
     module = nn.Linear(2, 1)
     with pytest.raises(ValueError, match="inside"), frozen(module):

@@ -30,7 +30,7 @@ def test_only_the_chosen_entries_are_seen() -> None:
 def test_all_entries_by_default() -> None:
     policy = GaussianPolicy(PolicyConfig(hidden=(6,)), 5, 3)
     state = torch.randn(2, 5)
-    assert policy.seen(state) is state
+    assert policy.select(state) is state
 
 
 @pytest.mark.parametrize("inputs", [(), (3,), (-1,)])

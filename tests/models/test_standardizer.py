@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from top_erl.models import CriticConfig, CriticEnsemble, GaussianPolicy, PolicyConfig
+from top_erl.models import CriticConfig, GaussianPolicy, PolicyConfig, Sequences, make_critics
 from top_erl.models.standardizer import Standardizer
 
 
@@ -48,14 +48,13 @@ def test_networks_see_standardised_inputs() -> None:
     policy.standardize.fit(states)
     torch.testing.assert_close(policy(states).mean, expected)
 
-    critics = CriticEnsemble(CriticConfig(width=8, heads=2, max_positions=8), 2, 4, count=2)
-    state, action, starts = states[:1, None], actions[None, None, :3], torch.tensor([1])
-    standard_state = (state - by_state[0]) / by_state[1]
-    count = torch.tensor([2])
-    standard = (standard_state, (action - by_action[0]) / by_action[1], starts)
-    expected = critics(*standard)
-    expected_both = critics.target_values(standard, count, None, (standard_state, starts))
-    critics.fit_standardizers(states, actions)
-    torch.testing.assert_close(critics(state, action, starts), expected)
-    both = critics.target_values((state, action, starts), count, None, (state, starts))
-    torch.testing.assert_close(both, expected_both)
+    for backend in ("plain", "fast"):
+        config = CriticConfig(width=8, heads=2, max_positions=8, backend=backend)
+        critics = make_critics(config, 2, 4, 2, torch.device("cpu"))
+        raw = Sequences(states[None, :5], torch.tensor([1]), actions[None, None, :3], torch.tensor([2]))
+        standard_states = (raw.states - by_state[0]) / by_state[1]
+        standard = Sequences(standard_states, raw.starts, (raw.actions - by_action[0]) / by_action[1], raw.counts)
+        expected, expected_both = critics(standard), critics.target_values(standard, torch.arange(3))
+        critics.fit_standardizers(states, actions)
+        torch.testing.assert_close(critics(raw), expected)
+        torch.testing.assert_close(critics.target_values(raw, torch.arange(3)), expected_both)

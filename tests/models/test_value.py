@@ -56,7 +56,7 @@ def test_only_the_chosen_entries_are_seen() -> None:
     other = state.clone()
     other[:, [0, 2, 4]] = 9.0
     torch.testing.assert_close(network(state), network(other), rtol=0, atol=0)
-    torch.testing.assert_close(network.seen(state), state[:, [3, 1]])
+    torch.testing.assert_close(network.select(state), state[:, [3, 1]])
     assert not torch.equal(network(state), network(state + 1.0))
     assert not [name for name in network.state_dict() if "inputs" in name]
 

@@ -141,7 +141,7 @@ class _View:
     waves: Tensor
     """Sines and cosines of the distances 0 … C + T - 1, [C + T, E]."""
     distance: Tensor
-    """Distance from each new token back to each token, [T, C + T]; 0 where that lies ahead."""
+    """Distance from each new token back to each token, [T, C + T]; 0 where that lies in the future."""
 
 
 class RelativeAttention(nn.Module):
@@ -192,8 +192,8 @@ class GatedBlock(nn.Module):
 
     def forward(self, tokens: Tensor, memory: Tensor, view: _View) -> Tensor:
         """Transform new tokens, [N, T, E], that also see the remembered ones, [N, C, E]."""
-        seen = self.norm_attention(torch.cat((memory, tokens), dim=1))
-        tokens = self.gate_attention(tokens, fn.relu(self.attention(seen, view)))
+        context = self.norm_attention(torch.cat((memory, tokens), dim=1))
+        tokens = self.gate_attention(tokens, fn.relu(self.attention(context, view)))
         hidden = fn.relu(self.mlp_in(self.norm_mlp(tokens)))
         return self.gate_mlp(tokens, fn.relu(self.mlp_out(hidden)))
 
@@ -237,11 +237,11 @@ class GatedTransformer(nn.Module):
         """Xavier weights, one square of a gate or projection at a time, and zero biases."""
         for module in self.modules():
             if isinstance(module, GruGate):
-                xavier(module.of_update, parts=3)
-                xavier(module.of_stream, parts=2)
+                xavier(module.of_update, matrices=3)
+                xavier(module.of_stream, matrices=2)
                 xavier(module.of_reset)
             elif isinstance(module, RelativeAttention):
-                xavier(module.key_value, parts=2)
+                xavier(module.key_value, matrices=2)
                 for linear in (module.query, module.position, module.out):
                     xavier(linear)
                 nn.init.xavier_uniform_(module.content_bias)
@@ -252,27 +252,28 @@ class GatedTransformer(nn.Module):
         xavier(self.encoder)
 
 
-def xavier(linear: nn.Linear, parts: int = 1) -> None:
+def xavier(linear: nn.Linear, matrices: int = 1) -> None:
     """Xavier weights for each of the layers that share a matrix, zero biases."""
-    for part in linear.weight.detach().chunk(parts):
-        nn.init.xavier_uniform_(part)
+    for matrix in linear.weight.detach().chunk(matrices):
+        nn.init.xavier_uniform_(matrix)
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)
 
 
 def _view(tokens: Tensor, remembered: int, visible: Tensor) -> _View:
     """Who sees whom: causal among the new tokens, [N, T, E], and the newest `visible`, [N], of those remembered."""
-    ahead, distance, waves = _geometry(tokens.shape[1], remembered, tokens.shape[2], tokens.dtype, tokens.device)
+    future, distance, waves = _geometry(tokens.shape[1], remembered, tokens.shape[2], tokens.dtype, tokens.device)
     place = torch.arange(remembered + tokens.shape[1], device=tokens.device)
     before = place < remembered - visible[:, None]  # [N, C + T]
-    return _View((before[:, None] | ahead).unsqueeze(1), waves, distance)
+    return _View((before[:, None] | future).unsqueeze(1), waves, distance)
 
 
 @lru_cache(maxsize=64)
+@torch.inference_mode(False)  # it may be made while acting and used for gradients later
 def _geometry(
     length: int, remembered: int, width: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What depends on sizes only: tokens that lie ahead, [T, C + T], distances, [T, C + T], waves, [C + T, E]."""
+    """What depends on sizes only: future tokens, [T, C + T], distances, [T, C + T], waves, [C + T, E]."""
     place = torch.arange(remembered + length, device=device)
     distance = place[remembered:, None] - place  # [T, C + T]
     rate = 10_000.0 ** (-torch.arange(0, width, 2, device=device, dtype=torch.float64) / width)  # [E / 2]

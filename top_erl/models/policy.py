@@ -87,13 +87,13 @@ class GaussianPolicy(nn.Module):
 
     def forward(self, state: Tensor) -> Gaussian:
         """Predict the Gaussian for each state, [B, S]; a shared covariance comes without the batch axis."""
-        state = self.standardize(self.seen(state))
+        state = self.standardize(self.select(state))
         raw = self.raw_covariance
         if self.covariance_net is not None:
             raw = raw + self.covariance_net(state)  # [B, P + P(P−1)/2]
         return Gaussian(self.mean_net(state), self._factor(raw), diagonal=self.diagonal)
 
-    def seen(self, state: Tensor) -> Tensor:
+    def select(self, state: Tensor) -> Tensor:
         """The entries of states, [..., S], that the networks see."""
         return state if self._inputs is None else state.index_select(-1, self._inputs)
 

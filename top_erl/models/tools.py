@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -22,21 +21,7 @@ def frozen_copy(module: Module) -> Module:
 @torch.no_grad()
 def move_towards(slow: nn.Module, fast: nn.Module, rate: float) -> None:
     """Polyak averaging of all parameters: slow ← (1 − rate) slow + rate fast."""
-    torch._foreach_lerp_(parameters_of(slow), parameters_of(fast), rate)
-
-
-_PARAMETERS: WeakKeyDictionary[nn.Module, list[torch.Tensor]] = WeakKeyDictionary()
-
-
-def parameters_of(module: nn.Module) -> list[torch.Tensor]:
-    """All parameters, looked for again only after they were exchanged for others.
-
-    Walking through the whole module at every step would take as long as using them.
-    """
-    known = _PARAMETERS.get(module, [])
-    if not known or known[0] is not next(module.parameters()):
-        known = _PARAMETERS[module] = list(module.parameters())
-    return known
+    torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), rate)
 
 
 def in_mode(module: Module, *, training: bool) -> Module:
@@ -49,13 +34,13 @@ def in_mode(module: Module, *, training: bool) -> Module:
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
     """Let gradients pass through a module without computing those of its weights."""
-    parameters = parameters_of(module)
-    for parameter in parameters:
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in learning:
         parameter.requires_grad = False
     try:
         yield
     finally:
-        for parameter in parameters:
+        for parameter in learning:
             parameter.requires_grad = True
 
 

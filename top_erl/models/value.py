@@ -52,9 +52,9 @@ class ValueNetwork(nn.Module):
 
     def forward(self, state: Tensor) -> Tensor:
         """Values, [...], of states, [..., S]."""
-        return self.net(self.standardize(self.seen(state))).squeeze(-1)
+        return self.net(self.standardize(self.select(state))).squeeze(-1)
 
-    def seen(self, state: Tensor) -> Tensor:
+    def select(self, state: Tensor) -> Tensor:
         """The entries of states, [..., S], that the network sees."""
         return state if self._inputs is None else state.index_select(-1, self._inputs)
 

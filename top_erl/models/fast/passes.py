@@ -4,7 +4,7 @@
     after attention:   y = x + Linear(mixed);  z = y + Linear(GELU(Linear(Norm(y))))
 
 Autograd would record a dozen nodes per block, with a view or a copy around most of them. Here a whole stack of blocks
-is one node (`top_erl.models.block.transform`), and a backward pass is little more than its matrix products. Their
+is one node (`top_erl.models.fast.stack.transform`), and backward is little more than its matrix products. Their
 precision is an argument; everything else is done in the precision of the input, but for GELU, which is done in that of
 the products it stands between.
 
@@ -19,11 +19,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as fn
 
-from top_erl.models.attention import AttentionAfter, CausalAttention, make_attention
-from top_erl.models.products import Products
+from top_erl.models.fast.attention import AttentionAfter, CausalAttention, make_attention
+from top_erl.models.fast.products import Products
+from top_erl.models.transformer import Block
 
 EPSILON = 1e-5
 """Added to variances by LayerNorm."""
@@ -33,7 +34,7 @@ Layout = tuple[tuple[int, int], ...]
 
 
 def rows_of(layout: Layout) -> list[int]:
-    """Rows of each part of a layout."""
+    """Rows of the sequences of each length."""
     return [count * length for count, length in layout]
 
 
@@ -53,17 +54,30 @@ class BlockWeights(NamedTuple):
     mlp_weight: Tensor
     mlp_bias: Tensor
 
+    @classmethod
+    def of(cls, block: Block) -> BlockWeights:
+        """Look up the parameters."""
+        heads, out, mlp_in, mlp_out = block.query_key_value, block.attention_out, block.mlp_in, block.mlp_out
+        return cls(
+            *(*_scale_shift(block.norm_attention), heads.weight, heads.bias, out.weight, out.bias),
+            *(*_scale_shift(block.norm_mlp), mlp_in.weight, mlp_in.bias, mlp_out.weight, mlp_out.bias),
+        )
+
+
+def _scale_shift(norm: nn.Module) -> tuple[Tensor | None, Tensor | None]:
+    return (norm.weight, norm.bias) if isinstance(norm, nn.LayerNorm) else (None, None)
+
 
 class BlockPass:
-    """One pass of tokens through a block; keeps what its backward pass needs, if there will be one."""
+    """One pass of tokens through a block; keeps what backward needs, if asked to."""
 
     def __init__(self, weights: BlockWeights, heads: int, products: Products, *, keep: bool) -> None:
-        """Prepare the weights for being multiplied; without `keep` there is no way back."""
+        """Cast the weights for being multiplied; without `keep` there is no backward."""
         self.weights, self.heads, self.products, self.keep = weights, heads, products, keep
         self.into_heads = Folded(weights.first_scale, weights.first_shift, weights.heads_weight, weights.heads_bias)
         self.into_mlp = Folded(weights.second_scale, weights.second_shift, weights.in_weight, weights.in_bias)
-        factors = (self.into_heads.weight, weights.out_weight, self.into_mlp.weight, weights.mlp_weight)
-        self.heads_factor, self.out_factor, self.in_factor, self.mlp_factor = map(products.factor, factors)
+        matrices = (self.into_heads.weight, weights.out_weight, self.into_mlp.weight, weights.mlp_weight)
+        self.heads_cast, self.out_cast, self.in_cast, self.mlp_cast = map(products.cast, matrices)
         self._attention: list[CausalAttention] = []
 
     def forward_after(self, rows: Tensor, layout: Layout, first: Tensor, last: bool) -> tuple[Tensor, Tensor]:
@@ -78,7 +92,7 @@ class BlockPass:
         width = rows.shape[1]
         key_value = self.project(first, slice(width, None))  # [N, 2E]
         first = first if last else self.feed_forward(first, key_value[:, width:])
-        # what the two calls have kept is overwritten now: the way back is that of the sequences
+        # what the two calls have kept is overwritten now: backward is that of the sequences
         self._x, self._layout, self._attention = rows, layout, [AttentionAfter(self.heads, key_value)]
         heads = _split(self.project(rows, slice(None)), layout)  # [N, M, 3E]
         return self.feed_forward(rows, self._attention[0].forward(heads[0]).flatten(0, 1)), first
@@ -86,13 +100,13 @@ class BlockPass:
     def forward(self, rows: Tensor, layout: Layout) -> Tensor:
         """Transform the tokens of sequences, [R, E]."""
         self._x, self._layout = rows, layout
-        self._attention = [make_attention(length, self.heads, rows.device) for _, length in layout]
+        self._attention = [make_attention(length, self.heads) for _, length in layout]
         heads = _split(self.project(rows, slice(None)), layout)  # [N, M, 3E] each
         if len(layout) == 1:
             return self.feed_forward(rows, self._attention[0].forward(heads[0]).flatten(0, 1))
         mixed = torch.empty_like(rows, dtype=heads[0].dtype)  # [R, E]
-        for attention, part, out in zip(self._attention, heads, _split(mixed, layout), strict=True):
-            attention.forward_into(part, out)
+        for attention, own, out in zip(self._attention, heads, _split(mixed, layout), strict=True):
+            attention.forward_into(own, out)
         return self.feed_forward(rows, mixed)
 
     def attend_alone(self, x: Tensor) -> Tensor:
@@ -102,71 +116,73 @@ class BlockPass:
         """
         weights, products, width = self.weights, self.products, x.shape[1]
         value_weight, value_bias = self.into_heads.weight[2 * width :], self.into_heads.bias[2 * width :]
-        joint = products.factor(weights.out_weight @ value_weight)  # [E, E]
+        joint = products.cast(weights.out_weight @ value_weight)  # [E, E]
         bias = torch.addmv(weights.out_bias, weights.out_weight, value_bias)
         normed, _ = self.into_heads.normalise(x)
-        return products.add_product(x + bias, products.factor(normed), joint.mT)
+        return products.add_product(x + bias, products.cast(normed), joint.mT)
 
-    def project(self, x: Tensor, part: slice) -> Tensor:
-        """The asked-for part of queries, keys and values, [R, E] to [R, part of 3E]."""
+    def forward_alone(self, x: Tensor) -> Tensor:
+        """Transform tokens that are sequences of their own, [R, E]."""
+        return self.mlp(self.attend_alone(x))
+
+    def project(self, x: Tensor, columns: slice) -> Tensor:
+        """Some columns of queries, keys and values, [R, E] to [R, some of 3E]."""
         normed, self._first_statistics = self.into_heads.normalise(x)
-        self._normed = self.products.factor(normed)
-        return self.products.raw_affine(self._normed, self.heads_factor[part].mT, self.into_heads.bias[part])
+        self._normed = self.products.cast(normed)
+        return self.products.raw_affine(self._normed, self.heads_cast[columns].mT, self.into_heads.bias[columns])
 
     def attend(self, x: Tensor, mixed: Tensor) -> Tensor:
         """Add what attention mixed to the stream, [R, E]."""
-        self._mixed = self.products.factor(mixed)
-        return self.products.add_product(x + self.weights.out_bias, self._mixed, self.out_factor.mT)
+        self._mixed = self.products.cast(mixed)
+        return self.products.add_product(x + self.weights.out_bias, self._mixed, self.out_cast.mT)
 
     def feed_forward(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """Add what attention mixed to the stream, then the MLP's answer, [R, E]."""
+        """Add what attention mixed to the stream, then the MLP's output, [R, E]."""
         return self.mlp(self.attend(x, mixed))
 
     def mlp(self, y: Tensor) -> Tensor:
-        """Add the MLP's answer to the stream, [R, E]."""
+        """Add the MLP's output to the stream, [R, E]."""
         products, self._y = self.products, y
         normed, self._second_statistics = self.into_mlp.normalise(y)
-        self._normed_y = products.factor(normed)
-        self._before = products.raw_affine(self._normed_y, self.in_factor.mT, self.into_mlp.bias)
+        self._normed_y = products.cast(normed)
+        self._before = products.raw_affine(self._normed_y, self.in_cast.mT, self.into_mlp.bias)
         activate = fn.gelu if self.keep else torch.ops.aten.gelu_
-        self._hidden = products.factor(activate(self._before))  # [R, 4E]
-        return products.add_product(y + self.weights.mlp_bias, self._hidden, self.mlp_factor.mT)
+        self._hidden = products.cast(activate(self._before))  # [R, 4E]
+        return products.add_product(y + self.weights.mlp_bias, self._hidden, self.mlp_cast.mT)
 
     def backward(self, grad: Tensor, want: bool) -> tuple[Tensor, list[Tensor | None]]:
         """Gradients of the tokens, [R, E], from that of z, and, if wanted, of all weights in their order."""
         products = self.products
-        z_factor = products.factor(grad)
-        grad_before = products.raw(z_factor, self.mlp_factor)
+        z_cast = products.cast(grad)
+        grad_before = products.raw(z_cast, self.mlp_cast)
         torch.ops.aten.gelu_backward.grad_input(grad_before, self._before, grad_input=grad_before)
-        before_factor = products.factor(grad_before)
-        grad_normed = products.product(before_factor, self.in_factor)
+        before_cast = products.cast(grad_before)
+        grad_normed = products.product(before_cast, self.in_cast)
         grad_y = _normalise_backward(grad_normed, self._y, self._second_statistics).add_(grad)
-        y_factor = products.factor(grad_y)
-        grad_heads = self._attention_backward(products.raw(y_factor, self.out_factor))
-        heads_factor = products.factor(grad_heads)
-        grad_normed = products.product(heads_factor, self.heads_factor)
+        y_cast = products.cast(grad_y)
+        grad_heads = self._attention_backward(products.raw(y_cast, self.out_cast))
+        heads_cast = products.cast(grad_heads)
+        grad_normed = products.product(heads_cast, self.heads_cast)
         grad_x = _normalise_backward(grad_normed, self._x, self._first_statistics).add_(grad_y)
         if not want:
             return grad_x, []
         return grad_x, [
-            *self.into_heads.backward(
-                products.product(heads_factor.mT, self._normed), products.column_sums(grad_heads)
-            ),
-            *(products.product(y_factor.mT, self._mixed), grad_y.sum(0)),
+            *self.into_heads.backward(products.product(heads_cast.mT, self._normed), products.column_sums(grad_heads)),
+            *(products.product(y_cast.mT, self._mixed), grad_y.sum(0)),
             *self.into_mlp.backward(
-                products.product(before_factor.mT, self._normed_y), products.column_sums(grad_before)
+                products.product(before_cast.mT, self._normed_y), products.column_sums(grad_before)
             ),
-            *(products.product(z_factor.mT, self._hidden), grad.sum(0)),
+            *(products.product(z_cast.mT, self._hidden), grad.sum(0)),
         ]
 
     def _attention_backward(self, grad: Tensor) -> Tensor:
         """Gradient of queries, keys and values, [R, 3E], from that of what attention mixed, [R, E]."""
-        parts = _split(grad, self._layout)
-        if len(parts) == 1:
-            return self._attention[0].backward(parts[0]).flatten(0, 1)
+        gradients = _split(grad, self._layout)
+        if len(gradients) == 1:
+            return self._attention[0].backward(gradients[0]).flatten(0, 1)
         out = grad.new_empty(grad.shape[0], 3 * grad.shape[1])
-        for attention, part, own in zip(self._attention, parts, _split(out, self._layout), strict=True):
-            attention.backward_into(part, own)
+        for attention, gradient, own in zip(self._attention, gradients, _split(out, self._layout), strict=True):
+            attention.backward_into(gradient, own)
         return out
 
 
@@ -177,22 +193,27 @@ class HeadWeights(NamedTuple):
     shift: Tensor | None
     weight: Tensor
 
+    @classmethod
+    def of(cls, norm: nn.Module, head: nn.Linear) -> HeadWeights:
+        """Look up the parameters."""
+        return cls(*_scale_shift(norm), head.weight)
+
 
 class HeadPass:
-    """One pass of tokens through the last norm and the head, which answers one number a token."""
+    """One pass of tokens through the last norm and the head, which has one output a token."""
 
     def __init__(self, weights: HeadWeights) -> None:
         """Fold the norm into the head."""
         self._folded = Folded(weights.scale, weights.shift, weights.weight, weights.weight.new_zeros(1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The head's answers, [R, E] to [R]."""
+        """The head's outputs, [R, E] to [R]."""
         self._x = x
         self._normed, self._statistics = self._folded.normalise(x)
         return torch.addmv(self._folded.bias, self._normed, self._folded.weight[0])
 
     def backward(self, grad: Tensor, want: bool) -> tuple[Tensor, list[Tensor | None]]:
-        """Gradients of the tokens, [R, E], from that of the answers, [R], and, if wanted, of all weights."""
+        """Gradients of the tokens, [R, E], from that of the outputs, [R], and, if wanted, of all weights."""
         grad_x = _normalise_backward(torch.outer(grad, self._folded.weight[0]), self._x, self._statistics)
         if not want:
             return grad_x, []
@@ -204,7 +225,7 @@ def _split(rows: Tensor, layout: Layout) -> list[Tensor]:
     """The sequences of each length, [N, M, F], as they lie in the rows of a matrix, [R, F]."""
     if len(layout) == 1:
         return [rows.view(*layout[0], -1)]
-    return [part.view(*shape, -1) for part, shape in zip(rows.split(rows_of(layout)), layout, strict=True)]
+    return [own.view(*shape, -1) for own, shape in zip(rows.split(rows_of(layout)), layout, strict=True)]
 
 
 _Statistics = tuple[Tensor, Tensor] | None
@@ -219,20 +240,20 @@ class Folded:
 
     def __init__(self, scale: Tensor | None, shift: Tensor | None, weight: Tensor, bias: Tensor) -> None:
         """Fold scale and shift, [E], if there are any, into weight, [F, E], and bias, [F]."""
-        self._parts = (scale, shift, weight)
+        self._inputs = (scale, shift, weight)
         self.weight = weight if scale is None else weight * scale
         self.bias = bias if shift is None else torch.addmv(bias, weight, shift)
 
     def normalise(self, x: Tensor) -> tuple[Tensor, _Statistics]:
         """Centred and divided rows, [R, E], with mean and inverse deviation; without a norm the rows themselves."""
-        if self._parts[0] is None:
+        if self._inputs[0] is None:
             return x, None
         normed, mean, inverse = torch.native_layer_norm(x, (x.shape[-1],), None, None, EPSILON)
         return normed, (mean, inverse)
 
     def backward(self, grad: Tensor, bias_grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor]:
         """Gradients of scale, shift, weight and bias, from those of the folded weight, [F, E], and bias, [F]."""
-        scale, shift, weight = self._parts
+        scale, shift, weight = self._inputs
         if scale is None or shift is None:
             return None, None, grad, bias_grad
         unfolded = torch.addr(grad * scale, bias_grad, shift)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from top_erl.models.tokens import embed
+from top_erl.models.fast.tokens import embed
 
 EPISODES, SEGMENTS, LENGTH, STATE, ACTION, WIDTH = 3, 4, 5, 2, 3, 6
 
@@ -30,8 +30,8 @@ def _plainly(inputs: list[Tensor], tail: int) -> Tensor:
     tokens = torch.cat(((state @ state_weight.mT).unsqueeze(2), actions @ action_weight.mT), dim=2) + place
     if tail == LENGTH:
         return tokens.reshape(-1, WIDTH)
-    parts = (tokens[:, :-1], tokens[:, -1:, : tail + 1])
-    return torch.cat([part.reshape(-1, WIDTH) for part in parts])
+    both = (tokens[:, :-1], tokens[:, -1:, : tail + 1])
+    return torch.cat([part.reshape(-1, WIDTH) for part in both])
 
 
 @pytest.mark.parametrize("segments", [SEGMENTS, 1])

@@ -1,10 +1,10 @@
 """Causal attention for many short sequences, forward and backward.
 
-Segments are short (2 to 26 tokens in most cuts) and heads are small (16), so a kernel that is called once per sequence
+Sequences are short (2 to 26 tokens in most cuts) and heads are small (16), so a kernel that is called once per sequence
 and head spends its time on being called. On a CPU, sequences are laid end to end in groups of about 16 tokens, with a
 mask that lets a token see only its own sequence, and the groups go through batched matrix products: the same numbers in
-a half to a third of the time (`python -m benchmarks --only attention`). Two tokens are a formula. Long sequences, and
-other devices, use PyTorch's fused kernel. Numbers may come and go in bfloat16; what is in between is float32.
+a half to a third of the time (`python -m benchmarks --only attention`). Two tokens are a formula. Long sequences
+use PyTorch's fused kernel. Numbers may come and go in bfloat16; what is in between is float32.
 
 Axes: `N` sequences, `M` tokens, `G` sequences per group, `n` = N/G groups, `m` = G·M tokens of a group, `H` heads,
 `E` width, `d` = E/H.
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as fn
 
 LONGEST_BATCHED = 128
-"""Longest sequence for which batched products beat the fused kernel on a CPU, measured."""
+"""Longest sequence for which batched products beat the fused kernel, measured."""
 _LONGEST_BY_SUMS = 20
 """The same for the attention of one token by plain sums."""
 _FEWEST_TOKENS, _MOST_TOKENS = 16, 48
@@ -28,7 +28,7 @@ _FEWEST_TOKENS, _MOST_TOKENS = 16, 48
 
 
 class CausalAttention(ABC):
-    """One pass of attention over sequences; keeps what its own backward pass needs."""
+    """One pass of attention over sequences; keeps what its own backward needs."""
 
     def __init__(self, heads: int) -> None:
         """Make a pass with a number of heads."""
@@ -91,30 +91,30 @@ class FusedAttention(CausalAttention):
 class BatchedAttention(CausalAttention):
     """Attention by batched matrix products over groups of sequences."""
 
-    ahead = 0
-    """Tokens before the first of each sequence, which it sees."""
+    before = 0
+    """Constant tokens before the first of each sequence."""
 
     def forward_into(self, query_key_value: Tensor, mixed: Tensor) -> None:
         """Mix, [N, M, 3E] to [N, M, E]."""
         count, length, triple = query_key_value.shape
-        group = group_size(count, length + self.ahead)
+        group = group_size(count, length + self.before)
         self._sizes = (count // group, group, length, self.heads, triple // (3 * self.heads))
         packed = self._pack(query_key_value, 3)
         self._place_first(packed)
         self._packed = query, key, value = packed.flatten(3, 4).flatten(1, 2).unbind()  # [n·H, m, d] each
-        self._weights = _weights(query, key, length + self.ahead)
+        self._weights = _weights(query, key, length + self.before)
         self._unpack(torch.bmm(self._weights, value), mixed, 1)
 
     def backward_into(self, grad: Tensor, out: Tensor) -> None:
         """Gradient of the inputs, [N, M, E] to [N, M, 3E]."""
         packed = self._pack(grad, 1)
-        if self.ahead:
+        if self.before:
             packed[..., 0, :] = 0.0
         grad_mixed = packed[0].flatten(2, 3).flatten(0, 1)  # [n·H, m, d]
         query, key, value = self._packed
         grads = query.new_empty(3, *query.shape)
         torch.bmm(self._weights.mT, grad_mixed, out=grads[2])
-        # softmax: ds = p ∘ (dp - Σ_j p dp); the factor d^-½ of the scores comes with the products
+        # softmax: ds = p ∘ (dp - Σ_j p dp); the scale d^-½ of the scores comes with the products
         grad_weights = torch.bmm(grad_mixed, value.mT)
         grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, self._weights, -1, query.dtype)
         scale = self._sizes[-1] ** -0.5
@@ -123,36 +123,39 @@ class BatchedAttention(CausalAttention):
         self._unpack(grads, out, 3)
 
     def _place_first(self, packed: Tensor) -> None:
-        """Fill in the tokens ahead, in [3, n, H, G, M + ahead, d]: here there are none."""
+        """Fill in the tokens before, in [3, n, H, G, M + before, d]: here there are none."""
 
-    def _pack(self, data: Tensor, parts: int) -> Tensor:
-        """Tokens, [N, M, parts · E], by part, group and head, [parts, n, H, G, M + ahead, d]; the ahead are empty."""
+    def _pack(self, data: Tensor, slots: int) -> Tensor:
+        """Tokens, [N, M, slots · E], by slot, group and head, [slots, n, H, G, M + before, d].
+
+        There are three slots for queries, keys and values, or one. The tokens before are not filled in.
+        """
         groups, group, length, heads, size = self._sizes
         dtype = _working(data.dtype)
-        packed = data.new_empty(parts, groups, heads, group, length + self.ahead, size, dtype=dtype)
-        packed[..., self.ahead :, :] = self._by_part(data, parts)
+        packed = data.new_empty(slots, groups, heads, group, length + self.before, size, dtype=dtype)
+        packed[..., self.before :, :] = self._by_head(data, slots)
         return packed
 
-    def _unpack(self, packed: Tensor, out: Tensor, parts: int) -> None:
-        """The way back, from [parts · n · H, m, d], without the tokens ahead."""
+    def _unpack(self, packed: Tensor, out: Tensor, slots: int) -> None:
+        """The inverse of `_pack`, [slots · n · H, m, d] to [N, M, slots · E], without the tokens before."""
         groups, group, length, heads, size = self._sizes
-        by_part = packed.view(parts, groups, heads, group, length + self.ahead, size)
-        self._by_part(out, parts).copy_(by_part[..., self.ahead :, :])
+        by_head = packed.view(slots, groups, heads, group, length + self.before, size)
+        self._by_head(out, slots).copy_(by_head[..., self.before :, :])
 
-    def _by_part(self, data: Tensor, parts: int) -> Tensor:
-        """A view of tokens, [N, M, parts · E], by part, group and head, [parts, n, H, G, M, d]."""
+    def _by_head(self, data: Tensor, slots: int) -> Tensor:
+        """A view of tokens, [N, M, slots · E], by slot, group and head, [slots, n, H, G, M, d]."""
         groups, group, length, heads, size = self._sizes
-        return data.view(groups, group, length, parts, heads, size).permute(3, 0, 4, 1, 2, 5)
+        return data.view(groups, group, length, slots, heads, size).permute(3, 0, 4, 1, 2, 5)
 
 
 class AttentionAfter(BatchedAttention):
     """Batched attention of sequences that see one more token before their first one, which is a constant.
 
     By causality that token does not depend on the sequence, so every gradient that would arrive at it can be left out
-    when gradients of the sequence are all that is wanted.
+    when only gradients of the sequence are needed.
     """
 
-    ahead = 1
+    before = 1
 
     def __init__(self, heads: int, first: Tensor) -> None:
         """Make a pass; `first` holds key and value of the token before each sequence, [N, 2E]."""
@@ -177,7 +180,7 @@ class PairAttention(CausalAttention):
         """Mix, [N, 2, 3E] to [N, 2, E]."""
         query, key, value = query_key_value.chunk(3, dim=-1)  # [N, 2, E] each
         self._query, first = _wide(query[:, 1]), _wide(value[:, 0])  # [N, E] each
-        self._keys, self._values = (_wide(part[:, 1]) - part[:, 0] for part in (key, value))  # k₁ - k₀, v₁ - v₀
+        self._keys, self._values = (_wide(pair[:, 1]) - pair[:, 0] for pair in (key, value))  # k₁ - k₀, v₁ - v₀
         size = self._query.shape[1] // self.heads
         self._scale, self._sums = size**-0.5, _sums_of_heads(self.heads, size, self._query.dtype)
         self._share = ((self._query * self._keys) @ self._sums).mul_(self._scale).sigmoid_()  # p, [N, H]
@@ -204,23 +207,18 @@ def _sums_of_heads(heads: int, size: int, dtype: torch.dtype) -> Tensor:
     return torch.eye(heads, dtype=dtype, device="cpu").repeat_interleave(size, dim=0)
 
 
-def make_attention(length: int, heads: int, device: torch.device) -> CausalAttention:
-    """The faster attention for sequences of a length on a device."""
-    if length == 2 and device.type == "cpu":
+def make_attention(length: int, heads: int) -> CausalAttention:
+    """The fastest attention for sequences of a length."""
+    if length == 2:
         return PairAttention(heads)
-    return BatchedAttention(heads) if batched_is_faster(length, device) else FusedAttention(heads)
+    return BatchedAttention(heads) if length <= LONGEST_BATCHED else FusedAttention(heads)
 
 
-def batched_is_faster(length: int, device: torch.device) -> bool:
-    """Whether batched products beat the fused kernel for sequences of a length on a device."""
-    return device.type == "cpu" and length <= LONGEST_BATCHED
-
-
-def fused_attention(query_key_value: Tensor, heads: int, dropout: float = 0.0) -> Tensor:
+def fused_attention(query_key_value: Tensor, heads: int) -> Tensor:
     """Causal attention by PyTorch's fused kernel, differentiable, [N, M, 3E] to [N, M, E]."""
     split = query_key_value.unflatten(-1, (3, heads, -1))
     query, key, value = split.transpose(1, 3).unbind(2)  # [N, H, M, d] each
-    mixed = fn.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
+    mixed = fn.scaled_dot_product_attention(query, key, value, is_causal=True)
     return mixed.transpose(1, 2).flatten(-2)
 
 
@@ -231,7 +229,7 @@ def attention_of_one(query: Tensor, key: Tensor, value: Tensor, index: Tensor, h
         query: Its query, [N, E].
         key: Keys of all tokens, [N, M, E].
         value: Values of all tokens, [N, M, E].
-        index: Its place in the sequence, [N]; later tokens are not seen.
+        index: Its place in the sequence, [N]; later tokens are masked.
         heads: H.
 
     Returns:
@@ -239,20 +237,20 @@ def attention_of_one(query: Tensor, key: Tensor, value: Tensor, index: Tensor, h
     """
     length, width = key.shape[1:]
     query, key, value = _wide(query), _wide(key), _wide(value)
-    if length == 2 and key.device.type == "cpu":
+    if length == 2:
         sums, scale = _sums_of_heads(heads, width // heads, query.dtype), (width // heads) ** -0.5
         share = ((query * (key[:, 1] - key[:, 0])) @ sums).mul_(scale).sigmoid_()  # as in `PairAttention`, [N, H]
         share *= (index > 0).unsqueeze(1)
         return torch.addcmul(value[:, 0], share @ sums.mT, value[:, 1] - value[:, 0])
-    seen = torch.arange(length, device=key.device) <= index[:, None]  # [N, M]
+    visible = torch.arange(length, device="cpu") <= index[:, None]  # [N, M]
     key, value = key.unflatten(-1, (heads, -1)), value.unflatten(-1, (heads, -1))  # [N, M, H, d] each
     query = query.unflatten(-1, (heads, -1)).unsqueeze(1)  # [N, 1, H, d]
-    if key.device.type != "cpu" or length > _LONGEST_BY_SUMS:
-        query, key, value = (part.transpose(1, 2) for part in (query, key, value))
-        return fn.scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None, None]).flatten(1)
+    if length > _LONGEST_BY_SUMS:
+        query, key, value = (data.transpose(1, 2) for data in (query, key, value))
+        return fn.scaled_dot_product_attention(query, key, value, attn_mask=visible[:, None, None]).flatten(1)
     # With one query a sequence, matrix products are all overhead: products and sums over the short axes instead.
     score = (query * (width // heads) ** -0.5 * key).sum(-1)  # [N, M, H]
-    weights = score.masked_fill(~seen.unsqueeze(-1), float("-inf")).softmax(1)
+    weights = score.masked_fill(~visible.unsqueeze(-1), float("-inf")).softmax(1)
     return (weights.unsqueeze(-1) * value).sum(1).flatten(-2)
 
 
@@ -279,7 +277,7 @@ _SUMS = (1e-30, 1e30)
 
 
 def _weights(query: Tensor, key: Tensor, length: int) -> Tensor:
-    """Softmax of the scaled scores over the tokens that may be seen, [n·H, m, d] twice to [n·H, m, m].
+    """Softmax of the scaled scores over the visible tokens, [n·H, m, d] twice to [n·H, m, m].
 
     Over rows that do not fill vector registers, PyTorch's softmax takes ten times as long as the exponentials in it.
     For many such rows they are taken without subtracting the row's largest score first, which only matters for scores
@@ -290,7 +288,7 @@ def _weights(query: Tensor, key: Tensor, length: int) -> Tensor:
     if tokens > _FEWEST_TOKENS and count * tokens > _MANY_ROWS:
         scores = query.new_empty(count, tokens, tokens)
         torch.baddbmm(scores, query, key.mT, beta=0, alpha=scale, out=scores)
-        total = scores.exp_().mul_(_seen(tokens, length, query.dtype)).sum(-1, keepdim=True)
+        total = scores.exp_().mul_(_causal(tokens, length, query.dtype)).sum(-1, keepdim=True)
         least, most = total.aminmax()
         if float(least) > _SUMS[0] and float(most) < _SUMS[1]:
             return scores.div_(total)
@@ -298,7 +296,7 @@ def _weights(query: Tensor, key: Tensor, length: int) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _seen(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
+def _causal(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
     """1 where a token may look, 0 elsewhere: causal inside each sequence, nothing across; [m, m]."""
     token = torch.arange(tokens, device="cpu")
     sequence = token // length
@@ -308,4 +306,4 @@ def _seen(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
 @lru_cache(maxsize=256)
 def _mask(tokens: int, length: int, dtype: torch.dtype) -> Tensor:
     """The same to be added to scores: 0 where a token may look, -inf elsewhere; [m, m]."""
-    return _seen(tokens, length, dtype).log()
+    return _causal(tokens, length, dtype).log()

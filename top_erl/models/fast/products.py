@@ -1,9 +1,9 @@
 """Matrix products in float32, or in bfloat16 with float32 sums.
 
-All precisions have one interface, `Products`: prepare a factor once, multiply it as often as needed. There are two
+All precisions have one interface, `Products`: cast a matrix once, multiply it as often as needed. There are two
 routes to bfloat16, and which of them is fast depends on the processor:
 
-- PyTorch's own product (oneDNN), on GPUs and on processors with bfloat16 vector instructions. It rounds its results to
+- PyTorch's own product (oneDNN), on processors with bfloat16 vector instructions. It rounds its results to
   bfloat16 as well; what only goes through GELU stays that way, the rest is widened.
 - The one of the BLAS inside PyTorch (MKL's `cblas_gemm_bf16bf16f32`), on processors with a matrix unit (AMX). It writes
   float32. There oneDNN is no choice: on virtual machines that announce the matrix unit but hide its description, it
@@ -22,23 +22,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from top_erl.errors import UserError
+from top_erl.models.bf16 import torch_is_safe
+
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112
 """Constants of the CBLAS interface."""
 
 
 class Products:
-    """Products in the precision of their factors."""
+    """Products in the precision of their operands."""
 
-    def factor(self, data: Tensor) -> Tensor:
-        """Prepare a matrix for being multiplied."""
+    def cast(self, data: Tensor) -> Tensor:
+        """The matrix in the precision in which it is multiplied."""
         return data
 
     def raw(self, left: Tensor, right: Tensor) -> Tensor:
-        """Multiply two prepared matrices, [R, I] and [I, F]; the result has the precision that comes cheapest."""
+        """Multiply two cast matrices, [R, I] and [I, F]; the result has the precision that comes cheapest."""
         return torch.mm(left, right)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """Multiply two prepared matrices, [R, I] and [I, F]; either may be a transposed view."""
+        """Multiply two cast matrices, [R, I] and [I, F]; either may be a transposed view."""
         return self.raw(left, right)
 
     def add_product(self, start: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -47,9 +50,7 @@ class Products:
 
     def raw_affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
         """Left right + bias, [R, F], in the precision that comes cheapest; the bias is one row, [F]."""
-        if left.device.type != "cpu" and left.dtype == bias.dtype:
-            return torch.addmm(bias, left, right)
-        return self.raw(left, right).add_(bias)  # on a CPU addmm first copies the bias to every row: slower
+        return self.raw(left, right).add_(bias)  # addmm first copies the bias to every row: slower
 
     def column_sums(self, data: Tensor) -> Tensor:
         """Sums over the rows of a raw result, [R, F] to [F]."""
@@ -57,14 +58,14 @@ class Products:
 
 
 class LowProducts(Products):
-    """PyTorch's products of bfloat16 factors, summed in float32 and rounded to bfloat16."""
+    """PyTorch's products of bfloat16 matrices, summed in float32 and rounded to bfloat16."""
 
-    def factor(self, data: Tensor) -> Tensor:
+    def cast(self, data: Tensor) -> Tensor:
         """Round to bfloat16."""
         return data.to(torch.bfloat16)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """Multiply two prepared matrices, to float32."""
+        """Multiply two cast matrices, to float32."""
         return self.raw(left, right).float()
 
     def add_product(self, start: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ class LowProducts(Products):
 
     def raw_affine(self, left: Tensor, right: Tensor, bias: Tensor) -> Tensor:
         """Left right + bias, added before the result is rounded."""
-        return torch.addmm(self.factor(bias), left, right)
+        return torch.addmm(self.cast(bias), left, right)
 
     def column_sums(self, data: Tensor) -> Tensor:
         """Sums over the rows, to float32; as a product they take a quarter of the time."""
@@ -81,10 +82,10 @@ class LowProducts(Products):
 
 
 class BlasProducts(LowProducts):
-    """Products of bfloat16 factors by the BLAS inside PyTorch, summed and returned in float32."""
+    """Products of bfloat16 matrices by the BLAS inside PyTorch, summed and returned in float32."""
 
     def raw(self, left: Tensor, right: Tensor) -> Tensor:
-        """Multiply two prepared matrices, to float32."""
+        """Multiply two cast matrices, to float32."""
         return _call(left, right, left.new_empty((left.shape[0], right.shape[1]), dtype=torch.float32), 0.0)
 
     def add_product(self, start: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -104,24 +105,13 @@ FULL = Products()
 _LOW, _BLAS = LowProducts(), BlasProducts()
 
 
-def low_products(device: torch.device) -> Products:
-    """The faster bfloat16 products of a device; the BLAS's, where it is not known whether PyTorch's are safe."""
-    unsafe = device.type == "cpu" and _asked("_is_amx_tile_supported", "_is_cpu_support_amx_tile") is not False
-    return _BLAS if unsafe and _blas_product() is not None else _LOW
-
-
-def pays(device: torch.device) -> bool:
-    """Whether bfloat16 products are faster than float32 ones there, as far as is known."""
-    if device.type != "cpu":
-        return True
-    matrix_unit = _asked("_is_amx_tile_supported", "_is_cpu_support_amx_tile")
-    return bool(matrix_unit or _asked("_is_avx512_bf16_supported", "_is_cpu_support_avx512_bf16"))
-
-
-def _asked(*names: str) -> bool | None:
-    """PyTorch's answer to a question about the processor, under one of its names; None if it does not know any."""
-    questions = (getattr(torch.cpu, name, None) for name in names)
-    return next((bool(question()) for question in questions if question is not None), None)
+def low_products() -> Products:
+    """The faster bfloat16 products; the BLAS's, where PyTorch's are not known to be safe."""
+    if torch_is_safe(torch.device("cpu")):
+        return _LOW
+    if _blas_product() is None:
+        raise UserError("bfloat16 products are not known to be safe on this processor: use --precision float32.")
+    return _BLAS
 
 
 def _call(left: Tensor, right: Tensor, out: Tensor, keep: float) -> Tensor:
