@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from top_erl.primitives import ProDmp, ProDmpConfig
+from top_erl.primitives import PrimitiveConfig, ProDmp
 from top_erl.primitives.basis import NormalizedRbf
 
 DATA = Path(__file__).parent.parent / "data"
@@ -51,14 +51,5 @@ def rbf_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture(params=[False, True], ids=["absolute", "relative"])
 def prodmp(request: pytest.FixtureRequest) -> ProDmp:
     """A ProDMP of 2 degrees of freedom, once with an absolute and once with a relative goal."""
-    return ProDmp(
-        ProDmpConfig(
-            num_dof=2,
-            dt=0.02,
-            num_basis=4,
-            tau=1.0,
-            weights_scale=0.5,
-            goal_scale=0.3,
-            relative_goal=request.param,
-        )
-    )
+    config = PrimitiveConfig(num_basis=4, tau=1.0, weights_scale=0.5, goal_scale=0.3, relative_goal=request.param)
+    return ProDmp(config, num_dof=2, dt=0.02)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from top_erl.errors import UserError
-from top_erl.primitives import Dmp, DmpConfig, ProDmp, ProDmpConfig
+from top_erl.primitives import Dmp, PrimitiveConfig, ProDmp
 
 Recording = dict[str, Tensor]
-CONFIG = DmpConfig(num_dof=2, dt=0.02, num_basis=5, tau=3.0, bandwidth_factor=2.0)
+CONFIG = PrimitiveConfig(num_basis=5, tau=3.0, bandwidth_factor=2.0, alpha=25.0)
 
 
 def _start() -> tuple[Tensor, Tensor, Tensor]:
@@ -24,7 +24,7 @@ def _start() -> tuple[Tensor, Tensor, Tensor]:
 
 def test_recorded_trajectory(recording: Callable[[str], Recording]) -> None:
     rec = recording("dmp")
-    primitive = Dmp(CONFIG)
+    primitive = Dmp(CONFIG, 2, 0.02)
     inputs = [rec[key] for key in ("params", "times", "init_time", "init_pos", "init_vel")]
     reference = primitive.trajectory(*inputs)
     torch.testing.assert_close(primitive.rbf.centers, rec["centers"], rtol=0, atol=1e-12)
@@ -38,7 +38,7 @@ def test_recorded_trajectory(recording: Callable[[str], Recording]) -> None:
 
 def test_two_steps_by_hand() -> None:
     """Tau 1, dt 0.1, alpha 4 (beta 1), one weight of 2, goal 1, from y = 0, dy = 1."""
-    primitive = Dmp(DmpConfig(num_dof=1, dt=0.1, num_basis=1, tau=1.0, alpha=4.0))
+    primitive = Dmp(PrimitiveConfig(num_basis=1, tau=1.0, alpha=4.0), 1, 0.1)
     times = torch.tensor([0.0, 0.1, 0.2], dtype=torch.float64)
     zero, one = torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     reference = primitive.trajectory(torch.tensor([2.0, 1.0], dtype=torch.float64), times, 0.0, zero, one)
@@ -52,27 +52,29 @@ def test_two_steps_by_hand() -> None:
     torch.testing.assert_close(reference.velocity[:, 0], torch.stack((one[0], z1, z2)), rtol=0, atol=1e-7)
 
 
-def test_times_may_begin_at_or_after_the_initial_state() -> None:
-    primitive = Dmp(CONFIG)
+def test_any_control_step_after_the_initial_state_can_be_asked_for() -> None:
+    primitive = Dmp(CONFIG, 2, 0.02)
     times = torch.arange(11, dtype=torch.float64) * 0.02
     params, position, velocity = _start()
     whole = primitive.trajectory(params, times, 0.0, position, velocity)
-    after = primitive.trajectory(params, times[1:], torch.zeros(3), position, velocity)
-    torch.testing.assert_close(after.stacked(), whole.stacked()[:, 1:])
+    some = primitive.trajectory(params, times[3::2], torch.zeros(3), position, velocity)
+    torch.testing.assert_close(some.stacked(), whole.stacked()[:, 3::2])
     torch.testing.assert_close(whole.velocity[:, 0], velocity)
-    with pytest.raises(UserError, match="use a ProDMP"):
-        primitive.trajectory(params, times[3:], 0.0, position, velocity)
+    for off, start in ((0.01, 0.0), (0.0, 0.06)):
+        with pytest.raises(UserError, match="use a ProDMP"):
+            primitive.trajectory(params, times + off, start, position, velocity)
 
 
 def test_nears_the_prodmp_with_a_small_step() -> None:
     """Both solve Eq. (3) of the paper; the difference is Euler's error, of first order."""
     params, position, velocity = _start()
     params = params * 10
+    config = PrimitiveConfig(num_basis=5, tau=3.0, auto_scale_basis=False)
     errors = []
     for dt in (0.01, 0.005, 0.001):
         times = torch.arange(1, round(3 / dt) + 1, dtype=torch.float64) * dt
-        dmp = Dmp(DmpConfig(num_dof=2, dt=dt, num_basis=5, tau=3.0, alpha=10.0))
-        prodmp = ProDmp(ProDmpConfig(num_dof=2, dt=dt, num_basis=5, tau=3.0, auto_scale_basis=False))
+        dmp = Dmp(config, 2, dt)
+        prodmp = ProDmp(config, 2, dt)
         euler = dmp.trajectory(params, times, 0.0, position, velocity).position
         closed = prodmp.trajectory(params, times, 0.0, position, velocity).position
         errors.append(float((euler - closed).abs().max()))
@@ -80,17 +82,8 @@ def test_nears_the_prodmp_with_a_small_step() -> None:
     assert errors[2] < 0.01
 
 
-def test_fit_recovers_parameters() -> None:
-    primitive = Dmp(DmpConfig(num_dof=2, dt=0.02, num_basis=5, tau=3.0, weights_scale=10.0, goal_scale=0.5))
-    params, position, velocity = _start()
-    times = torch.arange(151, dtype=torch.float64) * 0.02
-    positions = primitive.trajectory(params, times, 0.0, position, velocity).position
-    torch.testing.assert_close(primitive.fit(positions, times, velocity), params, rtol=0, atol=1e-6)
-    assert primitive.fit(positions[0].float(), times).shape == (12,)
-
-
 def test_leading_axes_and_gradients() -> None:
-    primitive = Dmp(CONFIG)
+    primitive = Dmp(CONFIG, 2, 0.02)
     times = torch.arange(1, 5, dtype=torch.float64) * 0.02
     params, position, velocity = (tensor.requires_grad_() for tensor in _start())
     assert primitive.trajectory(params[0], times, 0.0, position[0], velocity[0]).position.shape == (4, 2)

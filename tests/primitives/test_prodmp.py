@@ -14,37 +14,38 @@ from scipy.integrate import solve_ivp
 from torch import Tensor
 
 from top_erl.errors import UserError
-from top_erl.primitives import ProDmp, ProDmpConfig
+from top_erl.primitives import PrimitiveConfig, ProDmp
 
-HOPPER = ProDmpConfig(num_dof=3, dt=0.008, num_basis=3, tau=0.8, bandwidth_factor=3, alpha=10)
+HOPPER = PrimitiveConfig(num_basis=3, tau=0.8, bandwidth_factor=3, alpha=10)
+DOF, DT = 3, 0.008
 SETTINGS = {
-    "hopper": HOPPER,
-    "one function": replace(HOPPER, num_basis=1),
-    "two functions": replace(HOPPER, num_basis=2, relative_goal=True),
-    "no auto scale": replace(HOPPER, auto_scale_basis=False, alpha=25.0, weights_scale=2.0),
-    "functions outside": replace(HOPPER, num_basis=6, num_basis_outside=1, dt=0.01, tau=1.5),
-    "black box": replace(HOPPER, num_basis=8, dt=0.01, tau=1.5, table_length_factor=6, goal_scale=0.3),
+    "hopper": (HOPPER, DT),
+    "one function": (replace(HOPPER, num_basis=1), DT),
+    "two functions": (replace(HOPPER, num_basis=2, relative_goal=True), DT),
+    "no auto scale": (replace(HOPPER, auto_scale_basis=False, alpha=25.0, weights_scale=2.0), DT),
+    "functions outside": (replace(HOPPER, num_basis=6, num_basis_outside=1, tau=1.5), 0.01),
+    "black box": (replace(HOPPER, num_basis=8, tau=1.5, table_length_factor=6, goal_scale=0.3), 0.01),
     # tau is no multiple of dt: the table's spacing and the index disagree, in mp_pytorch as here
-    "odd step down": replace(HOPPER, dt=0.02, tau=0.33, alpha_phase=2.0),
-    "odd step up": replace(HOPPER, dt=0.02, tau=0.35, table_length_factor=3),
+    "odd step down": (replace(HOPPER, tau=0.33, alpha_phase=2.0), 0.02),
+    "odd step up": (replace(HOPPER, tau=0.35, table_length_factor=3), 0.02),
 }
 
 
-def _library(config: ProDmpConfig) -> LibraryProDmp:
+def _library(config: PrimitiveConfig, dt: float = DT) -> LibraryProDmp:
     phase = ExpDecayPhaseGenerator(tau=config.tau, alpha_phase=config.alpha_phase, dtype=torch.float64)
     basis = ProDMPBasisGenerator(
         phase,
         num_basis=config.num_basis,
         basis_bandwidth_factor=config.bandwidth_factor,
         num_basis_outside=config.num_basis_outside,
-        dt=config.dt,
+        dt=dt,
         alpha=config.alpha,
         pre_compute_length_factor=config.table_length_factor,
         dtype=torch.float64,
     )
     return LibraryProDmp(
         basis,
-        num_dof=config.num_dof,
+        num_dof=DOF,
         weights_scale=config.weights_scale,
         goal_scale=config.goal_scale,
         auto_scale_basis=config.auto_scale_basis,
@@ -55,22 +56,22 @@ def _library(config: ProDmpConfig) -> LibraryProDmp:
 
 def _draw(primitive: ProDmp, *lead: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
     """Random parameters [*lead, P], initial positions and velocities [*lead, D]."""
-    sizes = (primitive.num_params, primitive.config.num_dof, primitive.config.num_dof)
+    sizes = (primitive.num_params, primitive.num_dof, primitive.num_dof)
     params, position, velocity = (torch.randn(*lead, size, dtype=torch.float64).to(dtype) for size in sizes)
     return params, position, velocity
 
 
 def _steps(primitive: ProDmp, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    return (torch.arange(1, count + 1, dtype=torch.float64) * primitive.config.dt).to(dtype)
+    return (torch.arange(1, count + 1, dtype=torch.float64) * primitive.dt).to(dtype)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_agrees_with_mp_pytorch(name: str) -> None:
-    config = SETTINGS[name]
-    primitive, library = ProDmp(config), _library(config)
+    config, dt = SETTINGS[name]
+    primitive, library = ProDmp(config, DOF, dt), _library(config, dt)
     params, position, velocity = _draw(primitive, 3)
     end = config.table_length_factor * config.tau
-    init_time = torch.tensor([0.0, 0.1 * config.tau, 10 * config.dt], dtype=torch.float64)
+    init_time = torch.tensor([0.0, 0.1 * config.tau, 10 * dt], dtype=torch.float64)
     # from before the initial state to the end of the tables, on and between grid points
     times = torch.linspace(0.0, end, 113, dtype=torch.float64).expand(3, -1).contiguous()
     library.update_inputs(times=times, params=params, init_time=init_time, init_pos=position, init_vel=velocity)
@@ -80,7 +81,7 @@ def test_agrees_with_mp_pytorch(name: str) -> None:
 
 
 def test_episode_of_hopper_agrees_with_mp_pytorch() -> None:
-    primitive, library = ProDmp(HOPPER), _library(HOPPER)
+    primitive, library = ProDmp(HOPPER, DOF, DT), _library(HOPPER)
     params, position, velocity = _draw(primitive, 3)
     factor = torch.randn(3, 12, 12, dtype=torch.float64).tril()
     times = _steps(primitive, 250).expand(3, -1).contiguous()
@@ -100,7 +101,7 @@ def test_episode_of_hopper_agrees_with_mp_pytorch() -> None:
     torch.testing.assert_close(distribution.velocity_covariance, library.get_traj_vel_cov(), rtol=1e-10, atol=1e-10)
 
 
-def _integrated(config: ProDmpConfig, params: Tensor, start: tuple[float, float, float], times: Tensor) -> Tensor:
+def _integrated(config: PrimitiveConfig, params: Tensor, start: tuple[float, float, float], times: Tensor) -> Tensor:
     """Eq. (3) of the paper by an adaptive integrator, one degree of freedom: positions, [T]."""
     w, g = params[:-1].numpy(), float(params[-1])
     centers = np.exp(-config.alpha_phase * np.arange(config.num_basis + 1) / (config.num_basis - 1))
@@ -126,9 +127,9 @@ def test_equals_the_integrated_dmp() -> None:
     times = torch.arange(2, 21, dtype=torch.float64) * 0.1
     errors = []
     for dt in (1e-2, 5e-3, 5e-4):
-        config = ProDmpConfig(num_dof=1, dt=dt, num_basis=4, tau=1.0, auto_scale_basis=False)
+        config = PrimitiveConfig(num_basis=4, tau=1.0, auto_scale_basis=False)
         state = [torch.tensor([value], dtype=torch.float64) for value in start[1:]]
-        reference = ProDmp(config).trajectory(params, times, start[0], *state)
+        reference = ProDmp(config, 1, dt).trajectory(params, times, start[0], *state)
         errors.append(float((reference.position[:, 0] - _integrated(config, params, start, times)).abs().max()))
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
     assert errors[2] < 2e-6
@@ -181,7 +182,7 @@ def test_gradients(prodmp: ProDmp) -> None:
 
 
 def test_basis_functions_are_evaluated_only_once(rbf_calls: list[int]) -> None:
-    primitive = ProDmp(HOPPER)
+    primitive = ProDmp(HOPPER, DOF, DT)
     assert rbf_calls == [501]
     params, position, velocity = _draw(primitive, 2)
     times = _steps(primitive, 7)
@@ -197,8 +198,7 @@ def test_basis_functions_are_evaluated_only_once(rbf_calls: list[int]) -> None:
 
 def test_times_in_single_precision_lie_on_the_grid() -> None:
     """Time 500 of Meta-World's step misses its grid point by 3e-5 of a step in float32."""
-    config = ProDmpConfig(num_dof=4, dt=0.0125, num_basis=8, tau=5.0)
-    primitive = ProDmp(config)
+    primitive = ProDmp(PrimitiveConfig(num_basis=8, tau=5.0), num_dof=4, dt=0.0125)
     index = primitive.tables.locate(_steps(primitive, 2000, torch.float32))
     end_is_upper = torch.tensor([0.0] * 1999 + [1.0], dtype=torch.float64)  # the last point ends the last interval
     assert torch.equal(index.fraction, end_is_upper)
@@ -224,8 +224,8 @@ def test_fit_recovers_parameters(prodmp: ProDmp) -> None:
 
 
 def test_fit_agrees_with_mp_pytorch() -> None:
-    primitive, library = ProDmp(HOPPER), _library(HOPPER)
-    times = torch.arange(120, dtype=torch.float64).expand(2, -1).contiguous() * HOPPER.dt
+    primitive, library = ProDmp(HOPPER, DOF, DT), _library(HOPPER)
+    times = torch.arange(120, dtype=torch.float64).expand(2, -1).contiguous() * DT
     demonstration = torch.stack([torch.sin(k * times) for k in (1, 2, 3)], dim=-1)  # [2, T, 3]
     theirs = library.learn_mp_params_from_trajs(times, demonstration)["params"]
     torch.testing.assert_close(primitive.fit(demonstration, times), theirs, rtol=1e-4, atol=1e-4)
@@ -255,4 +255,4 @@ def test_wrong_shapes_are_refused(prodmp: ProDmp) -> None:
 
 def test_a_vanishing_basis_function_is_refused() -> None:
     with pytest.raises(UserError, match="lower alpha_phase"):
-        ProDmp(replace(HOPPER, alpha_phase=3000.0))
+        ProDmp(replace(HOPPER, alpha_phase=3000.0), DOF, DT)

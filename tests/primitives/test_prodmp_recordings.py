@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from top_erl.primitives import ProDmp, ProDmpConfig
+from top_erl.primitives import PrimitiveConfig, ProDmp
 
 Recording = dict[str, Tensor]
 
@@ -20,9 +20,7 @@ def recorded(request: pytest.FixtureRequest, recording: Callable[[str], Recordin
 
 def _primitive(rec: Recording) -> ProDmp:
     return ProDmp(
-        ProDmpConfig(
-            num_dof=int(rec["num_dof"]),
-            dt=float(rec["dt"]),
+        PrimitiveConfig(
             num_basis=int(rec["num_basis"]),
             tau=float(rec["tau"]),
             bandwidth_factor=float(rec["bandwidth_factor"]),
@@ -32,7 +30,9 @@ def _primitive(rec: Recording) -> ProDmp:
             goal_scale=float(rec["goal_scale"]),
             relative_goal=bool(rec["relative_goal"]),
             table_length_factor=int(rec["table_length_factor"]),
-        )
+        ),
+        num_dof=int(rec["num_dof"]),
+        dt=float(rec["dt"]),
     )
 
 

@@ -14,12 +14,12 @@ ACTIONS = STARTS[:, None] + torch.arange(12)  # [K, L]; the condition at index s
 
 
 def _times(primitive: ProDmp, stretch: float) -> tuple[Tensor, Tensor]:
-    grid = torch.arange(51, dtype=torch.float64) * primitive.config.dt * stretch
+    grid = torch.arange(51, dtype=torch.float64) * primitive.dt * stretch
     return grid[1:], grid[:-1]
 
 
 def _draw(primitive: ProDmp, batch: int) -> tuple[Tensor, Tensor, Tensor]:
-    dofs = primitive.config.num_dof
+    dofs = primitive.num_dof
     params = torch.randn(batch, 3, primitive.num_params, dtype=torch.float64)
     position, velocity = torch.randn(2, batch, 3, dofs, dtype=torch.float64)
     return params, position, velocity
@@ -33,7 +33,7 @@ def test_segments_equal_trajectories(prodmp: ProDmp, stretch: float) -> None:
     basis = prodmp.grid(action_times, condition_times).basis(STARTS, ACTIONS)
     actions = prodmp.segments(basis, params, position, velocity, origin)
     assert actions.shape == (5, 3, 12, 4)
-    assert (basis.num_segments, basis.num_actions) == (3, 12)
+    assert basis.shape == (3, 12, 2, 7)
     for k, start in enumerate(STARTS):
         state = (condition_times[start], position[:, k], velocity[:, k])
         expected = prodmp.trajectory(params[:, k], action_times[ACTIONS[k]], *state, origin[:, 0])
@@ -90,8 +90,7 @@ def test_basis_only_gathers(prodmp: ProDmp, monkeypatch: pytest.MonkeyPatch) -> 
     prodmp.segments(grid.basis(STARTS, ACTIONS), *_draw(prodmp, 2))
 
 
-def test_grid_keeps_scaled_times(prodmp: ProDmp) -> None:
-    action_times, condition_times = _times(prodmp, 1.0)
-    grid = prodmp.grid(action_times, condition_times)
-    torch.testing.assert_close(grid.action_times * prodmp.config.tau, action_times)
-    torch.testing.assert_close(grid.condition_times * prodmp.config.tau, condition_times)
+def test_actions_before_the_start_of_a_segment_are_not_there(prodmp: ProDmp) -> None:
+    table = prodmp.grid(*_times(prodmp, 1.0)).table  # [50, 50, 2, 7]: action j lies one step after condition j
+    there = table.isfinite().all(-1).all(-1)
+    assert torch.equal(there, torch.ones(50, 50).triu(-1).bool())

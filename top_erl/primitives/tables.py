@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from top_erl.config.primitive import PrimitiveConfig
 from top_erl.errors import UserError
 from top_erl.primitives.basis import NormalizedRbf
-from top_erl.primitives.config import ProDmpConfig
 from top_erl.primitives.phase import ExponentialPhase
 from top_erl.primitives.reference import CastOnce
 
@@ -44,10 +44,18 @@ class GridIndex:
 class ProDmpTables:
     """Motions that the parameters of one degree of freedom cause, up to `table_length_factor` tau."""
 
-    def __init__(self, config: ProDmpConfig) -> None:
+    def __init__(self, config: PrimitiveConfig, dt: float) -> None:
+        """Build them for control steps of `dt` seconds."""
+        if not 0.0 < dt <= config.tau:
+            raise UserError(f"dt is {dt} but tau is {config.tau}; set dt, the control step, above 0 and at most tau.")
+        if config.alpha * config.table_length_factor > 1000:
+            raise UserError(
+                f"alpha * table_length_factor is {config.alpha * config.table_length_factor:g}; "
+                "keep it at 1000 or below, or the tables overflow."
+            )
         self.tau = config.tau
         self.length = config.table_length_factor
-        self.scaled_dt = config.dt / config.tau
+        self.scaled_dt = dt / config.tau
         self._half_alpha = config.alpha / 2
         phase = ExponentialPhase(config.tau, config.alpha_phase)
         self.rbf = NormalizedRbf(phase, config.num_basis, config.bandwidth_factor, config.num_basis_outside)
