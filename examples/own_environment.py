@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from top_erl.tasks import GymnasiumTask, PrimitiveSettings, TaskSpec
+from top_erl.tasks import GymnasiumTask, PrimitiveConfig, TaskSpec
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class ReacherTask(GymnasiumTask):
         horizon=50,
         dt=0.02,
         metrics=("success", "distance"),
-        primitive=PrimitiveSettings(num_basis=3, weights_scale=0.3, goal_scale=1.0, relative_goal=True),
+        primitive=PrimitiveConfig(num_basis=3, weights_scale=0.3, goal_scale=1.0, relative_goal=True),
         success_rule="The fingertip is within 2.5 cm of the target at the last step.",
         description="A two-joint arm brings its fingertip to a target.",
     )

@@ -11,12 +11,13 @@ import torch
 from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, NanObservation, NanReward, ToyTask
 from top_erl.errors import RunStopped, UserError
 from top_erl.models import GaussianPolicy, PolicyConfig
-from top_erl.primitives import ProDmp, ProDmpConfig
-from top_erl.rollout import EpisodeCollector, LocalPlayer, Player, TaskError, WorkerPool
+from top_erl.primitives import PrimitiveConfig, ProDmp
+from top_erl.rollout.collector import EpisodeCollector
+from top_erl.rollout.player import LocalPlayer, Player, TaskError, WorkerPool
 from top_erl.tasks import EpisodeOutcomes, Task
 from top_erl.tasks.contract import Array
 
-PRIMITIVE = ProDmp(ProDmpConfig(num_dof=2, dt=0.1, num_basis=2, tau=0.6))
+PRIMITIVE = ProDmp(PrimitiveConfig(num_basis=2, tau=0.6), num_dof=2, dt=0.1)
 START, SPEED = [0.5, -0.5], [0.1, 0.2]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, ToyTask, UnevenTask
 from top_erl.errors import RunStopped, UserError
-from top_erl.rollout import LocalPlayer, Player, TaskError, WorkerPool
+from top_erl.rollout.player import LocalPlayer, Player, TaskError, WorkerPool, make_player
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, make_task, register_task
 from top_erl.tasks.contract import Array
 
@@ -39,6 +39,14 @@ def pool() -> Iterator[MakePool]:
     yield make
     for one in made:
         one.close()
+
+
+def test_players_by_the_number_of_workers() -> None:
+    assert isinstance(make_player(ToyTask(), "toy", 0), LocalPlayer)
+    pool = make_player(ToyTask(), f"{TOYS}:ToyTask", 2)
+    assert isinstance(pool, WorkerPool)
+    assert pool.num_workers == 2
+    pool.close()
 
 
 def _still(starts: EpisodeStarts, horizon: int = SPEC.horizon) -> Array:
@@ -203,7 +211,7 @@ def test_workers_are_small_and_leave_interrupts_to_the_parent(pool: MakePool, mo
 
 
 def test_a_task_registered_at_run_time_works_in_workers(pool: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("top_erl.tasks.registry._FACTORIES", {})
+    monkeypatch.setattr("top_erl.tasks.catalogue._TASKS", {})
     register_task("lab/Class-v0", ToyTask)
     register_task("lab/Path-v0", f"{TOYS}:ToyTask")
     expected = _play(LocalPlayer(ToyTask()), [1, 2], 6)
@@ -245,7 +253,7 @@ def test_workers_go_when_the_parent_is_killed(tmp_path: Path) -> None:
         textwrap.dedent(
             f"""
             import time
-            from top_erl.rollout import WorkerPool
+            from top_erl.rollout.player import WorkerPool
             if __name__ == "__main__":
                 pool = WorkerPool("{TOYS}:ToyTask", 2)
                 pool.begin([1, 2])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from top_erl.errors import UserError
-from top_erl.rollout import EpisodeBatch, EpisodeReplay
+from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
 from top_erl.trust_region import Gaussian
 
 STEPS, STATE, DOF, PARAMS = 5, 3, 2, 4
@@ -58,8 +58,10 @@ def test_the_first_steps_of_all_episodes() -> None:
     torch.testing.assert_close(first.reward, whole.reward[:, :1])
 
 
-def test_a_part_of_a_batch() -> None:
-    _assert_same(_episodes([1, 2, 3]).part(slice(1, 3)), _episodes([2, 3]))
+def test_tensors_to_save() -> None:
+    batch = _episodes([1, 2, 3])
+    assert list(batch.tensors()) == ["state", "reference", "action", "reward"]
+    assert batch.tensors()["reward"] is batch.reward
 
 
 def test_the_oldest_give_way() -> None:

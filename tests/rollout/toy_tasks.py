@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 
 from top_erl.errors import UserError
-from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, GymnasiumTask, PrimitiveSettings, Task, TaskSpec
+from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, GymnasiumTask, PrimitiveConfig, Task, TaskSpec
 from top_erl.tasks.contract import Array
 
 SPEC = TaskSpec(
@@ -24,7 +24,7 @@ SPEC = TaskSpec(
     horizon=6,
     dt=0.1,
     metrics=("success", "last"),
-    primitive=PrimitiveSettings(num_basis=2, tau=0.6),
+    primitive=PrimitiveConfig(num_basis=2, tau=0.6),
 )
 
 
@@ -180,7 +180,7 @@ class PointTask(GymnasiumTask):
         horizon=8,
         dt=0.1,
         metrics=("distance",),
-        primitive=PrimitiveSettings(num_basis=2, tau=0.8),
+        primitive=PrimitiveConfig(num_basis=2, tau=0.8),
     )
 
     def make_env(self) -> gym.Env[Any, Any]:

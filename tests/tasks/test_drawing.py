@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from top_erl.tasks.drawing import Canvas, View
-from top_erl.tasks.reacher_picture import GOAL, TRAIL, VIA, VIEW, WORKSPACE, draw_reacher
-from top_erl.tasks.via_point_reacher import ARM, ViaPointReacher, draw_context
+from top_erl.tasks.via_point_reacher.drawing import Canvas, View
+from top_erl.tasks.via_point_reacher.picture import GOAL, TRAIL, VIA, VIEW, WORKSPACE, draw_reacher
+from top_erl.tasks.via_point_reacher.rules import ARM, draw_context
+from top_erl.tasks.via_point_reacher.task import ViaPointReacher
 
 Array = NDArray[np.float64]
 Picture = NDArray[np.uint8]

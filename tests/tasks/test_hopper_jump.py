@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from top_erl.tasks import PrimitiveSettings, make_task
+from top_erl.tasks import PrimitiveConfig, make_task
 from top_erl.tasks.hopper_jump.env import DT, HORIZON, HopperJumpSparseEnv
 from top_erl.tasks.hopper_jump.task import HopperJump, HopperJumpSparse
 
@@ -150,7 +150,7 @@ def test_facts(id: str) -> None:
     spec = make_task(id).spec
     assert spec.id == id
     assert (spec.observation_dim, spec.num_dof, spec.horizon, spec.dt, spec.stride) == (16, 3, HORIZON, DT, 1)
-    assert spec.primitive == PrimitiveSettings(num_basis=3, tau=0.8)
+    assert spec.primitive == PrimitiveConfig(num_basis=3, tau=0.8)
     assert spec.context_mask == (3, 4, 5, 15)
     assert "success" not in spec.metrics
 

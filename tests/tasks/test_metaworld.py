@@ -16,7 +16,7 @@ import torch
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from numpy.typing import NDArray
 
-from top_erl.experiment.config import make_primitive
+from top_erl.primitives import make_primitive
 from top_erl.tasks import make_task
 from top_erl.tasks.metaworld.env import MetaworldEnv
 from top_erl.tasks.metaworld.facts import TASKS, task_id
@@ -93,7 +93,7 @@ def original(name: str, vector: Array) -> Any:
 def random_reference(task: MetaworldTask, position: Array, seed: int) -> Array:
     """Draw a movement of the task's primitive from a position, [T, 8]."""
     spec = task.spec
-    primitive = make_primitive(spec.primitive, spec)
+    primitive = make_primitive(spec.primitive, spec.num_dof, spec.dt)
     generator = torch.Generator().manual_seed(seed)
     reference = primitive.trajectory(
         torch.randn(spec.num_dof * (spec.primitive.num_basis + 1), generator=generator, dtype=torch.float64),

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from top_erl.tasks.planar_arm import PlanarArm
+from top_erl.tasks.via_point_reacher.arm import PlanarArm
 
 Array = NDArray[np.float64]
 

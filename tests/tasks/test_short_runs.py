@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from top_erl.cli import main
 from top_erl.experiment.callbacks import FunctionCallback
-from top_erl.experiment.config import RunConfig
+from top_erl.experiment.configs import load_config
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.metrics_file import Row, read_metrics
 from top_erl.experiment.run import run_training
@@ -144,7 +144,7 @@ def test_metrics_mean_what_they_say(task: str, runs: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_returns_reach_the_critic_whole_and_scaled_down(task: str, runs: dict[str, Path]) -> None:
-    collect = RunConfig.from_yaml(runs[task] / "config.yaml").algorithm.collect
+    collect = load_config(runs[task] / "config.yaml").algorithm.collect
     steps = load_file(runs[task] / "checkpoints" / f"{ITERATIONS:08d}" / "replay.safetensors")["steps"]
     assert steps.shape[:2] == (PREFILL + ITERATIONS * EPISODES, TASKS[task].horizon // collect.stride)
     returns = steps[..., -1].double().sum(-1)  # the reward is the last entry of a stored step
@@ -156,7 +156,7 @@ def test_returns_reach_the_critic_whole_and_scaled_down(task: str, runs: dict[st
 
 def test_stopped_and_resumed(runs: dict[str, Path], tmp_path: Path) -> None:
     whole = runs[HOPPER_SPARSE]
-    training, folder = Training(RunConfig.from_yaml(whole / "config.yaml")), RunFolder(tmp_path / "stopped")
+    training, folder = Training(load_config(whole / "config.yaml")), RunFolder(tmp_path / "stopped")
     folder.create(training)
     try:
         run_training(training, folder, FunctionCallback(lambda row: False))  # enough after the first iteration

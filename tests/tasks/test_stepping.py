@@ -8,14 +8,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tests.algorithms.step_tasks import HORIZON, PointTask, ShortTask, broken_task
+from tests.algorithms.sb3.step_tasks import HORIZON, PointTask, ShortTask, broken_task
 from tests.rollout.toy_tasks import PointTask as UnboundedTask
 from tests.rollout.toy_tasks import ToyTask
 from top_erl.errors import RunStopped, UserError
 from top_erl.tasks import GymnasiumTask, Task, make_task
 from top_erl.tasks.contract import Array
 from top_erl.tasks.stepping import StepEnvironment
-from top_erl.tasks.via_point_reacher import ARM
+from top_erl.tasks.via_point_reacher.rules import ARM
 
 REACHER = "top_erl/ViaPointReacher-v0"
 
@@ -149,7 +149,7 @@ def test_registered_environment_must_measure() -> None:
     class Other(ToyTask):
         spec = PointTask.spec
 
-    gym.register(PointTask.spec.id, entry_point="tests.algorithms.step_tasks:PointEnv", disable_env_checker=True)
+    gym.register(PointTask.spec.id, entry_point="tests.algorithms.sb3.step_tasks:PointEnv", disable_env_checker=True)
     try:
         environment = StepEnvironment(Other())
         environment.reset(0)

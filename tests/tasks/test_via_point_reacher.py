@@ -9,17 +9,17 @@ from scipy.optimize import least_squares
 
 from top_erl.errors import RunStopped, UserError
 from top_erl.tasks import EpisodeOutcomes, make_task
-from top_erl.tasks.via_point_reacher import (
+from top_erl.tasks.via_point_reacher.rules import (
     ACCELERATION_COST,
     ARM,
     SUCCESS_RADIUS,
     Context,
-    ViaPointReacher,
     acceleration_cost,
     draw_context,
     observe,
     success,
 )
+from top_erl.tasks.via_point_reacher.task import ViaPointReacher
 
 Array = NDArray[np.float64]
 START = np.array(ARM.start)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 import top_erl.tasks
 from top_erl.errors import UserError
-from top_erl.tasks.registration import register_environments
-from top_erl.tasks.via_point_reacher import ARM, ViaPointReacher
-from top_erl.tasks.via_point_reacher_env import ViaPointReacherEnv
+from top_erl.tasks.catalogue import register_environments
+from top_erl.tasks.via_point_reacher.env import ViaPointReacherEnv
+from top_erl.tasks.via_point_reacher.rules import ARM
+from top_erl.tasks.via_point_reacher.task import ViaPointReacher
 
 Array = NDArray[np.float64]
 ID = "top_erl/ViaPointReacher-v0"

@@ -1,18 +1,4 @@
-"""Episodes: playing them, collecting them, replaying them."""
+"""Playing episodes, here or in worker processes; collecting and storing them.
 
-from top_erl.rollout.collector import EpisodeCollector, Rollout, Scores, check_stride
-from top_erl.rollout.player import LocalPlayer, Player, TaskError, WorkerPool
-from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
-
-__all__ = [
-    "EpisodeBatch",
-    "EpisodeCollector",
-    "EpisodeReplay",
-    "LocalPlayer",
-    "Player",
-    "Rollout",
-    "Scores",
-    "TaskError",
-    "WorkerPool",
-    "check_stride",
-]
+Import from the modules: worker processes need some of them, and must not load PyTorch for it.
+"""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from top_erl.errors import RunStopped, UserError
 from top_erl.models.policy import GaussianPolicy
-from top_erl.primitives import ProDmp
+from top_erl.primitives import Primitive, Reference
 from top_erl.rollout.player import Picture, Player, TaskError
 from top_erl.rollout.replay import EpisodeBatch
 from top_erl.seeding import derive, episode_seeds
@@ -80,7 +80,7 @@ class EpisodeCollector:
         self,
         player: Player,
         spec: TaskSpec,
-        primitive: ProDmp,
+        primitive: Primitive,
         *,
         seed: int,
         stride: int = 1,
@@ -152,19 +152,19 @@ class EpisodeCollector:
 
     def evaluate(self, policy: GaussianPolicy, seeds: Sequence[int]) -> Scores:
         """Play the policy's mean on the given seeds."""
-        parts = []
+        chunks = []
         for first in range(0, len(seeds), _EVALUATION_CHUNK):
             chunk = list(seeds[first : first + _EVALUATION_CHUNK])
             reference, _, _ = self._references(policy, self.player.begin(chunk), noise=None)
             self.player.play(reference)
             outcomes = self.player.outcomes()
-            parts.append(_scores(outcomes, self._good(outcomes)))
-        if not any(len(part.returns) for part in parts):
+            chunks.append(_scores(outcomes, self._good(outcomes)))
+        if not any(len(scores.returns) for scores in chunks):
             raise RunStopped(f"None of the {len(seeds)} episodes of {self.spec.id} could be played to the end.")
         return Scores(
-            np.concatenate([part.returns for part in parts]),
-            {name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics},
-            sum(part.failures for part in parts),
+            np.concatenate([scores.returns for scores in chunks]),
+            {name: np.concatenate([scores.metrics[name] for scores in chunks]) for name in chunks[0].metrics},
+            sum(scores.failures for scores in chunks),
         )
 
     def film(self, policy: GaussianPolicy, seed: int, every: int) -> list[Picture]:
@@ -173,10 +173,10 @@ class EpisodeCollector:
         return self.player.frames(seed, reference[0], every)
 
     @torch.no_grad()
-    def _references(
-        self, policy: GaussianPolicy, starts: EpisodeStarts, noise: Tensor | None
-    ) -> tuple[Array, Tensor, Gaussian]:
-        """References, [B, T, 2D], of the policy's mean or of samples; their parameters, [B, P], and distribution."""
+    def plan(
+        self, policy: GaussianPolicy, starts: EpisodeStarts, noise: Tensor | None = None
+    ) -> tuple[Reference, Tensor, Gaussian]:
+        """Movements of the policy's mean, or of samples, [B, T, D]; their parameters, [B, P], and distribution."""
         like = policy.raw_covariance  # tells device and precision
         count = len(starts.observation)
         first_state = np.concatenate((starts.observation, np.zeros((count, 1))), axis=1)  # time is 0
@@ -189,7 +189,14 @@ class EpisodeCollector:
             init_position=torch.from_numpy(starts.position),
             init_velocity=torch.from_numpy(starts.velocity),
         )
-        desired = reference.stacked().numpy()  # [B, T, 2D]
+        return reference, params, gaussian
+
+    def _references(
+        self, policy: GaussianPolicy, starts: EpisodeStarts, noise: Tensor | None
+    ) -> tuple[Array, Tensor, Gaussian]:
+        """`plan` for playing: references, [B, T, 2D], that can be played, parameters and distribution."""
+        reference, params, gaussian = self.plan(policy, starts, noise)
+        desired = reference.stacked().numpy()
         if not np.isfinite(desired).all():
             raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
         return desired, params, gaussian

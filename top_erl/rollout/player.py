@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import RunStopped, UserError
+from top_erl.rollout.board import Board
+from top_erl.rollout.playing import joined, play_episodes
+from top_erl.rollout.worker import Batch, PlayedRows, WorkerFailure, work
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task
-from top_erl.tasks.board import Board
+from top_erl.tasks.catalogue import make_task, registered
 from top_erl.tasks.contract import Array
-from top_erl.tasks.playing import joined, play_episodes
-from top_erl.tasks.registry import make_task, registered
-from top_erl.tasks.worker import Batch, Parts, WorkerFailure, work
 
 Picture = NDArray[np.uint8]
-_Reply = TypeVar("_Reply", EpisodeStarts, Parts)
+_Reply = TypeVar("_Reply", EpisodeStarts, PlayedRows)
 
 
 class Player(ABC):
@@ -135,11 +135,11 @@ class WorkerPool(Player):
         if announced != tuple(seeds):
             self._receive_all(len(self._split(len(announced))), EpisodeStarts)  # not wanted any more
             self._send_begin(seeds)
-        parts = self._receive_all(len(self._split(len(seeds))), EpisodeStarts)
+        starts = self._receive_all(len(self._split(len(seeds))), EpisodeStarts)
         return EpisodeStarts(
-            np.concatenate([part.observation for part in parts]),
-            np.concatenate([part.position for part in parts]),
-            np.concatenate([part.velocity for part in parts]),
+            np.concatenate([own.observation for own in starts]),
+            np.concatenate([own.position for own in starts]),
+            np.concatenate([own.velocity for own in starts]),
         )
 
     def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
@@ -165,8 +165,8 @@ class WorkerPool(Player):
         busy, self._busy = self._busy, 0
         if not busy:
             raise RuntimeError("outcomes() without play()")
-        parts = [part for replies in self._receive_all(busy, list) for part in replies]
-        return joined([outcomes for _, outcomes in sorted(parts, key=itemgetter(0))])
+        played = [rows for replies in self._receive_all(busy, list) for rows in replies]
+        return joined([outcomes for _, outcomes in sorted(played, key=itemgetter(0))])
 
     def frames(self, seed: int, reference: Array, every: int) -> list[Picture]:
         """Film an episode in this process, with a task of its own: pictures are large to send."""
@@ -190,8 +190,8 @@ class WorkerPool(Player):
 
     def _split(self, count: int) -> list[range]:
         """Rows of each worker's share of `count` episodes."""
-        parts = np.array_split(np.arange(count), min(self.num_workers, count)) if count else []
-        return [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+        shares = np.array_split(np.arange(count), min(self.num_workers, count)) if count else []
+        return [range(int(share[0]), int(share[-1]) + 1) for share in shares]
 
     def _send_begin(self, seeds: Sequence[int]) -> None:
         for worker, share in enumerate(self._split(len(seeds))):
@@ -266,3 +266,8 @@ def _single_threaded_children() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def make_player(task: Task, task_id: str, workers: int) -> Player:
+    """Make the player: this process, or a pool of workers."""
+    return WorkerPool(task_id, workers) if workers else LocalPlayer(task)

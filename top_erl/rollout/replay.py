@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from top_erl.devices import send
 from top_erl.errors import UserError
+from top_erl.hardware.devices import send
 from top_erl.trust_region.gaussian import Gaussian
 
 
@@ -39,9 +39,9 @@ class EpisodeBatch:
         """T: stored steps per episode."""
         return self.reward.shape[1]
 
-    def part(self, rows: slice) -> EpisodeBatch:
-        """Some of the episodes, without copying; `behaviour` is left out."""
-        return EpisodeBatch(self.state[rows], self.reference[rows], self.action[rows], self.reward[rows])
+    def tensors(self) -> dict[str, Tensor]:
+        """What is saved of a batch that made a step diverge."""
+        return {name: getattr(self, name) for name in ("state", "reference", "action", "reward")}
 
 
 class EpisodeReplay:
@@ -69,8 +69,8 @@ class EpisodeReplay:
         if not self.total_added:
             self._reserve(episodes)
         slots = (torch.arange(count, device=self.device) + self.total_added) % self.capacity
-        parts = (episodes.state, episodes.reference, episodes.action, episodes.reward.unsqueeze(-1))
-        self._steps[slots] = send(torch.cat(parts, dim=-1).to(self._steps.dtype), self.device)
+        columns = (episodes.state, episodes.reference, episodes.action, episodes.reward.unsqueeze(-1))
+        self._steps[slots] = send(torch.cat(columns, dim=-1).to(self._steps.dtype), self.device)
         if episodes.behaviour is not None:
             self._gaussians[slots] = _pack_gaussian(episodes.behaviour, count).to(self._gaussians)
         self.total_added += count
@@ -124,12 +124,7 @@ class EpisodeReplay:
 
     def _reserve(self, episodes: EpisodeBatch) -> None:
         """Reserve memory for the shapes of the first episodes."""
-        self._widths = (
-            episodes.state.shape[-1],
-            episodes.reference.shape[-1],
-            episodes.action.shape[-1],
-            1,
-        )
+        self._widths = (episodes.state.shape[-1], episodes.reference.shape[-1], episodes.action.shape[-1], 1)
         self._steps = torch.zeros(self.capacity, episodes.horizon, sum(self._widths), device=self.device)
         if episodes.behaviour is not None:
             gaussian = episodes.behaviour

@@ -4,10 +4,10 @@
 Importing this package also makes the step environments known to `gymnasium.make`. It needs no PyTorch.
 """
 
-from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, PrimitiveSettings, Task, TaskSpec
+from top_erl.config.primitive import PrimitiveConfig
+from top_erl.tasks.catalogue import make_task, register_environments, register_task, task_ids
+from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
 from top_erl.tasks.gymnasium_task import GymnasiumTask
-from top_erl.tasks.registration import register_environments
-from top_erl.tasks.registry import make_task, register_task, task_ids
 
 register_environments()
 
@@ -15,7 +15,7 @@ __all__ = [
     "EpisodeOutcomes",
     "EpisodeStarts",
     "GymnasiumTask",
-    "PrimitiveSettings",
+    "PrimitiveConfig",
     "Task",
     "TaskSpec",
     "make_task",

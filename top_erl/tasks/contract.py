@@ -22,31 +22,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from top_erl.config.primitive import PrimitiveConfig
 from top_erl.errors import UserError
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class PrimitiveSettings:
-    """The movement primitive that suits a task (ProDMP unless a configuration says otherwise)."""
-
-    num_basis: int = 5
-    """Basis functions per degree of freedom, goal not counted."""
-    tau: float = 1.0
-    """Time constant in seconds; usually the episode's duration."""
-    bandwidth_factor: float = 3.0
-    """Width of the basis functions: larger is narrower."""
-    alpha: float = 10.0
-    """Stiffness of the underlying spring-damper system."""
-    alpha_phase: float = 3.0
-    """Decay rate of the exponential phase."""
-    weights_scale: float = 1.0
-    """Factor on the basis weights."""
-    goal_scale: float = 1.0
-    """Factor on the goal parameter."""
-    relative_goal: bool = False
-    """Whether the goal is an offset from the episode's first position."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +44,7 @@ class TaskSpec:
     """Seconds per control step."""
     metrics: tuple[str, ...]
     """Names of the per-episode metrics, read at the last step. `success` (0 or 1) is among them if the task has one."""
-    primitive: PrimitiveSettings = field(default_factory=PrimitiveSettings)
+    primitive: PrimitiveConfig = field(default_factory=PrimitiveConfig)
     """Movement-primitive settings that suit the task."""
     stride: int = 1
     """Low-level steps per stored token (temporal down-sampling) at paper scale."""
@@ -79,6 +58,9 @@ class TaskSpec:
     """One sentence that says what counts as success."""
     description: str = ""
     """One sentence that says what the task is."""
+    family: str = ""
+    """Tasks that share the paper's hyper-parameters: box_pushing_dense, box_pushing_sparse, hopper_jump or metaworld;
+    empty: none of them."""
 
     @property
     def duration(self) -> float:

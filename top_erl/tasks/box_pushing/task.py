@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from top_erl.config.primitive import PrimitiveConfig
 from top_erl.tasks.box_pushing.arm import DAMPING, NUM_JOINTS, STIFFNESS
-from top_erl.tasks.contract import PrimitiveSettings, TaskSpec
+from top_erl.tasks.contract import TaskSpec
 from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
 
 if TYPE_CHECKING:  # the simulator is imported when the first episode begins
@@ -28,7 +29,7 @@ DENSE_SPEC = TaskSpec(
     horizon=100,
     dt=0.02,
     metrics=("success", "box_goal_pos_dist", "box_goal_rot_dist", "episode_energy"),
-    primitive=PrimitiveSettings(
+    primitive=PrimitiveConfig(
         num_basis=8,
         tau=2.0,
         bandwidth_factor=3.0,
@@ -44,11 +45,13 @@ DENSE_SPEC = TaskSpec(
     version="1",
     success_rule="After the last step the box is within 5 cm and 0.5 rad of the target.",
     description="A seven-joint arm pushes a box to a target pose; box and target are drawn anew; paid at every step.",
+    family="box_pushing_dense",
 )
 SPARSE_SPEC = replace(
     DENSE_SPEC,
     id="top_erl/BoxPushingSparse-v0",
     description="A seven-joint arm pushes a box to a target pose; box and target are drawn anew; paid at the end.",
+    family="box_pushing_sparse",
 )
 FIXED_START_DENSE_SPEC = replace(
     DENSE_SPEC,
@@ -60,6 +63,7 @@ FIXED_START_SPARSE_SPEC = replace(
     FIXED_START_DENSE_SPEC,
     id="top_erl/BoxPushingFixedStartSparse-v0",
     description="A seven-joint arm pushes a box from a fixed start to a random target pose; paid at the end.",
+    family="box_pushing_sparse",
 )
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from top_erl.tasks.contract import PrimitiveSettings, TaskSpec
+from top_erl.config.primitive import PrimitiveConfig
+from top_erl.tasks.contract import TaskSpec
 from top_erl.tasks.gymnasium_task import Env, Episode, GymnasiumTask
 from top_erl.tasks.hopper_jump.rewards import NO_LANDING_DISTANCE
 from top_erl.tasks.markov import rewards_at_event
@@ -39,12 +40,13 @@ SPARSE_SPEC = TaskSpec(
     horizon=250,
     dt=0.008,
     metrics=("max_height", "goal_dist", "landing_dist", "has_left_floor", "healthy"),
-    primitive=PrimitiveSettings(num_basis=3, tau=0.8, bandwidth_factor=3.0, alpha=10.0, alpha_phase=3.0),
+    primitive=PrimitiveConfig(num_basis=3, tau=0.8, bandwidth_factor=3.0, alpha=10.0, alpha_phase=3.0),
     stride=1,
     context_mask=(3, 4, 5, 15),
     version="1-markov",
     success_rule="There is none; the paper reports max_height, the greatest height of the torso (1.5 m is the drop).",
     description="A one-legged robot jumps high and lands on a goal; paid at the end.",
+    family="hopper_jump",
 )
 DENSE_SPEC = replace(
     SPARSE_SPEC,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from top_erl.tasks.contract import PrimitiveSettings, TaskSpec
+from top_erl.config.primitive import PrimitiveConfig
+from top_erl.tasks.contract import TaskSpec
 
 HORIZON = 500
 """T: control steps per episode (6.25 seconds)."""
@@ -120,7 +121,7 @@ TASKS: dict[str, Facts] = {
 }
 """All tasks by their Meta-World names."""
 
-PRIMITIVE = PrimitiveSettings(
+PRIMITIVE = PrimitiveConfig(
     num_basis=8, tau=5.0, bandwidth_factor=5.0, weights_scale=0.1, goal_scale=0.1, relative_goal=True
 )
 """The movement primitive of the published experiments."""
@@ -148,4 +149,5 @@ def task_spec(name: str) -> TaskSpec:
         version=VERSION,
         success_rule=f"After the last step, {facts.success}.",
         description=facts.description,
+        family="metaworld",
     )

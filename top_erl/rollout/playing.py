@@ -59,25 +59,25 @@ def _played(
     except Exception as error:
         _raise_if_meant_for_the_user(error)
         task.close()  # whatever state the failed episode has left behind
-        parts = [_played_alone(task, seed, reference[i : i + 1]) for i, seed in enumerate(seeds)]
-        outcomes, unbroken = joined(parts), False
+        batches = [_played_alone(task, seed, reference[i : i + 1]) for i, seed in enumerate(seeds)]
+        outcomes, unbroken = joined(batches), False
     return _without_nonsense(task, seeds, outcomes), unbroken
 
 
-def joined(parts: Sequence[EpisodeOutcomes]) -> EpisodeOutcomes:
+def joined(batches: Sequence[EpisodeOutcomes]) -> EpisodeOutcomes:
     """Several batches as one."""
-    firsts = np.cumsum([0, *(len(part.reward) for part in parts)]).tolist()
+    firsts = np.cumsum([0, *(len(batch.reward) for batch in batches)]).tolist()
     return EpisodeOutcomes(
-        np.concatenate([part.observation for part in parts]),
-        np.concatenate([part.reward for part in parts]),
-        {name: np.concatenate([part.metrics[name] for part in parts]) for name in _shared_names(parts)},
-        {first + i: why for first, part in zip(firsts, parts, strict=False) for i, why in part.failures.items()},
+        np.concatenate([batch.observation for batch in batches]),
+        np.concatenate([batch.reward for batch in batches]),
+        {name: np.concatenate([batch.metrics[name] for batch in batches]) for name in _shared_names(batches)},
+        {first + i: why for first, batch in zip(firsts, batches, strict=False) for i, why in batch.failures.items()},
     )
 
 
-def _shared_names(parts: Sequence[EpisodeOutcomes]) -> list[str]:
-    """Metrics that all parts have: a failed episode has only those that the task's facts name."""
-    return [name for name in parts[0].metrics if all(name in part.metrics for part in parts)]
+def _shared_names(batches: Sequence[EpisodeOutcomes]) -> list[str]:
+    """Metrics that all batches have: a failed episode has only those that the task's facts name."""
+    return [name for name in batches[0].metrics if all(name in batch.metrics for batch in batches)]
 
 
 def _played_alone(task: Task, seed: int, reference: Array) -> EpisodeOutcomes:

@@ -6,8 +6,8 @@ import multiprocessing as mp
 
 import pytest
 
-from top_erl.tasks import board as module
-from top_erl.tasks.board import Board
+from top_erl.rollout import board as module
+from top_erl.rollout.board import Board
 
 
 def make(num_workers: int) -> Board:

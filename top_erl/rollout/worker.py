@@ -9,10 +9,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from top_erl.errors import UserError
-from top_erl.tasks.board import Board
+from top_erl.rollout.board import Board
+from top_erl.rollout.playing import play_episodes, play_part
+from top_erl.tasks.catalogue import TaskFactory, make_task, register_task
 from top_erl.tasks.contract import Array, EpisodeOutcomes, Task
-from top_erl.tasks.playing import play_episodes, play_part
-from top_erl.tasks.registry import TaskFactory, make_task, register_task
 
 
 class WorkerFailure:
@@ -36,8 +36,8 @@ class Batch:
     """Rows of the worker's own share, which it has begun."""
 
 
-Parts = list[tuple[int, EpisodeOutcomes]]
-"""Parts of a batch, each with its first row."""
+PlayedRows = list[tuple[int, EpisodeOutcomes]]
+"""Outcomes of some rows of a batch, each with its first row."""
 
 
 def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None, number: int, board: Board) -> None:
@@ -77,19 +77,19 @@ class _Desk:
         except Exception as error:
             return WorkerFailure(error)
 
-    def _play(self, task: Task, batch: Batch) -> Parts:
+    def _play(self, task: Task, batch: Batch) -> PlayedRows:
         """Play the worker's share; if episodes are played one by one, then also what other workers have left."""
         if not task.one_by_one:
             rows = slice(batch.share.start, batch.share.stop)
             return [(rows.start, play_episodes(task, batch.seeds[rows], batch.reference[rows]))]
-        parts: Parts = []
+        played: PlayedRows = []
         begun = True
         while taken := self._board.take(self._number):
             rows = slice(taken.start, taken.stop)
             begun = begun and taken.start in batch.share
-            part, begun = play_part(task, batch.seeds[rows], batch.reference[rows], begun)
-            parts.append((taken.start, part))
-        return parts
+            outcomes, begun = play_part(task, batch.seeds[rows], batch.reference[rows], begun)
+            played.append((taken.start, outcomes))
+        return played
 
     def close(self) -> None:
         if self._task is not None:

@@ -11,16 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from top_erl.tasks.drawing import Canvas, Color, Pixels, View
-from top_erl.tasks.via_point_reacher import (
-    GOAL_STEP,
-    HORIZON,
-    INNER_RADIUS,
-    OUTER_RADIUS,
-    SUCCESS_RADIUS,
-    VIA_STEP,
-    distance,
-)
+from top_erl.tasks.via_point_reacher import rules
+from top_erl.tasks.via_point_reacher.drawing import Canvas, Color, Pixels, View
 
 Array = NDArray[np.float64]
 
@@ -51,8 +43,8 @@ def draw_reacher(points: Array, via: Array, goal: Array) -> NDArray[np.uint8]:
     """
     canvas = Canvas(VIEW, _backdrop())
     trail, steps = points[:, -1], len(points) - 1
-    _draw_target(canvas, via, VIA, trail[VIA_STEP + 1] if steps > VIA_STEP else None)
-    _draw_target(canvas, goal, GOAL, trail[GOAL_STEP + 1] if steps > GOAL_STEP else None)
+    _draw_target(canvas, via, VIA, trail[rules.VIA_STEP + 1] if steps > rules.VIA_STEP else None)
+    _draw_target(canvas, goal, GOAL, trail[rules.GOAL_STEP + 1] if steps > rules.GOAL_STEP else None)
     _draw_trail(canvas, trail)
     _draw_arm(canvas, points[-1])
     _draw_time(canvas, steps)
@@ -63,8 +55,8 @@ def draw_reacher(points: Array, via: Array, goal: Array) -> NDArray[np.uint8]:
 def _backdrop() -> Pixels:
     """Paint what never changes: the half ring where via points and goals lie, and the floor."""
     canvas = Canvas(VIEW, PAPER)
-    canvas.half_ring(INNER_RADIUS, OUTER_RADIUS, WORKSPACE)
-    for radius in (INNER_RADIUS, OUTER_RADIUS):
+    canvas.half_ring(rules.INNER_RADIUS, rules.OUTER_RADIUS, WORKSPACE)
+    for radius in (rules.INNER_RADIUS, rules.OUTER_RADIUS):
         canvas.half_ring(radius - 0.003, radius + 0.003, OUTLINE)
     canvas.capsule((-1.05, 0.0), (1.05, 0.0), 1.0, FLOOR)
     canvas.pixels.setflags(write=False)
@@ -73,8 +65,8 @@ def _backdrop() -> Pixels:
 
 def _draw_target(canvas: Canvas, target: Array, color: Color, tip: Array | None) -> None:
     """Draw a via point or goal: open while it is still to come, then filled (reached) or faded (missed)."""
-    radius = SUCCESS_RADIUS * VIEW.scale
-    reached = tip is not None and bool(distance(tip, target) <= SUCCESS_RADIUS)
+    radius = rules.SUCCESS_RADIUS * VIEW.scale
+    reached = tip is not None and bool(rules.distance(tip, target) <= rules.SUCCESS_RADIUS)
     faded = tip is not None and not reached
     canvas.disc(target, radius, color, opacity=0.85 if reached else 0.12)
     canvas.ring(target, radius, 2.5, color, opacity=0.45 if faded else 1.0)
@@ -89,7 +81,7 @@ def _draw_trail(canvas: Canvas, trail: Array) -> None:
     last = len(trail) - 1
     for step in range(last):
         # Lighter rather than transparent: pieces would show where they overlap.
-        color = _mix(TRAIL, WORKSPACE, 0.75 * (last - step) / HORIZON)
+        color = _mix(TRAIL, WORKSPACE, 0.75 * (last - step) / rules.HORIZON)
         canvas.capsule(trail[step], trail[step + 1], 2.0, color)
 
 
@@ -111,12 +103,12 @@ def _draw_arm(canvas: Canvas, points: Array) -> None:
 def _draw_time(canvas: Canvas, steps: int) -> None:
     """Draw a bar along the lower edge that fills up, marked where the via point and the goal are due."""
     left, right, height = -0.98, 0.98, -0.9
-    due = [(VIA_STEP + 1, VIA), (GOAL_STEP + 1, GOAL)]
+    due = [(rules.VIA_STEP + 1, VIA), (rules.GOAL_STEP + 1, GOAL)]
     canvas.capsule((left, height), (right, height), 4.0, BAR)
-    now = left + (right - left) * steps / HORIZON
+    now = left + (right - left) * steps / rules.HORIZON
     canvas.capsule((left, height), (now, height), 4.0, LINK_TIP)
     for step, color in due:
-        mark = (left + (right - left) * step / HORIZON, height)
+        mark = (left + (right - left) * step / rules.HORIZON, height)
         canvas.disc(mark, 7.5, color)
         if steps < step:
             canvas.disc(mark, 5.0, PAPER)

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from top_erl.errors import UserError
-from top_erl.tasks import make_task, register_task, registry, task_ids
-from top_erl.tasks.via_point_reacher import ViaPointReacher
+from top_erl.tasks import catalogue, make_task, register_task, task_ids
+from top_erl.tasks.via_point_reacher.task import ViaPointReacher
 
 ID = "top_erl/ViaPointReacher-v0"
-PATH = "top_erl.tasks.via_point_reacher:ViaPointReacher"
+PATH = "top_erl.tasks.via_point_reacher.task:ViaPointReacher"
 
 
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what a test registers, and where it imports from, to itself."""
-    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+    monkeypatch.setattr(catalogue, "_TASKS", dict(catalogue._TASKS))
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
@@ -36,7 +36,7 @@ def test_register_a_class_a_function_or_a_path(factory: object) -> None:
     register_task("lab/Mine-v0", factory)  # type: ignore[arg-type]
     assert isinstance(make_task("lab/Mine-v0"), ViaPointReacher)
     assert {"lab/Mine-v0", ID} <= set(task_ids())
-    assert registry.registered("lab/Mine-v0") is factory
+    assert catalogue.registered("lab/Mine-v0") is factory
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:
@@ -56,9 +56,9 @@ def test_ids_that_cannot_be_found_again_are_refused(id: str) -> None:
         ("no_such_package.module:Task", "Cannot import the task .*No module named 'no_such_package'"),
         (":Task", "Cannot import the task ':Task' from module ''"),
         (".relative:Task", "Cannot import the task"),
-        ("top_erl.tasks.registry:NoSuchTask", "has no class or function 'NoSuchTask'"),
-        ("top_erl.tasks.registry:", "has no class or function ''"),
-        ("top_erl.tasks.via_point_reacher:HORIZON", "has no class or function 'HORIZON'"),
+        ("top_erl.tasks.catalogue:NoSuchTask", "has no class or function 'NoSuchTask'"),
+        ("top_erl.tasks.catalogue:", "has no class or function ''"),
+        ("top_erl.tasks.via_point_reacher.task:HORIZON", "has no class or function 'HORIZON'"),
         ("collections:OrderedDict", "makes a OrderedDict, which is not a top_erl.tasks.Task"),
     ],
 )
@@ -69,7 +69,7 @@ def test_bad_import_paths_are_explained(path: str, message: str) -> None:
 
 
 def test_modules_in_the_current_directory_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "from top_erl.tasks.via_point_reacher import ViaPointReacher\nclass Mine(ViaPointReacher): pass\n"
+    code = "from top_erl.tasks.via_point_reacher.task import ViaPointReacher\nclass Mine(ViaPointReacher): pass\n"
     (tmp_path / "task_of_my_own.py").write_text(code)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,1 @@
+"""The built-in task: a planar arm that passes one point and reaches another."""
