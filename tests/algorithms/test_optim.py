@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.algorithms.top_erl.tiny import batch_of, tiny_config, tiny_learner
 from top_erl.algorithms.optim import adam, adam_w, optimizer_tensors, restore_optimizer
-
-from .tiny import batch_of, tiny_config, tiny_learner
 
 RATE, DECAY = 0.1, 0.5
 GRADIENTS = (0.3, -0.2, 0.05)
@@ -74,20 +73,20 @@ def test_steps_are_those_of_pytorch(decoupled: bool) -> None:
     torch.manual_seed(0)
     mine, theirs = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     theirs.load_state_dict(mine.state_dict())
-    brief = (adam_w if decoupled else adam)(mine, RATE, DECAY)
+    lean = (adam_w if decoupled else adam)(mine, RATE, DECAY)
     groups = [{"params": [p for p in theirs.parameters() if (p.dim() == 2) == two]} for two in (True, False)]
     if decoupled:
         stock = torch.optim.AdamW([groups[0] | {"weight_decay": DECAY}, groups[1] | {"weight_decay": 0.0}], lr=RATE)
     else:
         stock = torch.optim.Adam(theirs.parameters(), lr=RATE, weight_decay=DECAY)
     for skip in (-1, -1, 1, -1, -1):  # once a gradient is missing
-        _step_both(mine, theirs, [brief, stock], skip)
-    brief.load_state_dict(brief.state_dict())
-    brief.param_groups[0]["lr"] = stock.param_groups[0]["lr"] = 0.01
-    _step_both(mine, theirs, [brief, stock])
+        _step_both(mine, theirs, [lean, stock], skip)
+    lean.load_state_dict(lean.state_dict())
+    lean.param_groups[0]["lr"] = stock.param_groups[0]["lr"] = 0.01
+    _step_both(mine, theirs, [lean, stock])
     for own, other in zip(mine.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-6)
-    brief.zero_grad()
+    lean.zero_grad()
     assert all(parameter.grad is None for parameter in mine.parameters())
 
 
@@ -144,9 +143,9 @@ def test_learning_rates_fall_linearly_to_their_final_values() -> None:
     learn = {"critic_rate": 1e-2, "policy_rate": 4e-3, "final_rate": 0.25, "critic_steps": 1, "policy_steps": 1}
     learner = tiny_learner(tiny_config(learn=learn), total_iterations=10)
     learner.prefill()
-    for iteration, factor in ((1, 1 - 0.75 * 0.1), (4, 0.7), (10, 0.25), (13, 0.25)):  # 1 − 0.75 · i/10, then constant
+    for iteration, multiplier in ((1, 1.0), (5, 0.7), (11, 0.25), (13, 0.25)):  # 1 − 0.75 · (i − 1)/10, then constant
         learner.iterate(iteration)
         for optimizer, rate in ((learner.critic_optimizer, 1e-2), (learner.policy_optimizer, 4e-3)):
             assert [group["lr"] for group in optimizer.param_groups] == pytest.approx(
-                [rate * factor] * len(optimizer.param_groups)
+                [rate * multiplier] * len(optimizer.param_groups)
             )

@@ -1,15 +1,11 @@
-"""Hyper-parameters of TOP-ERL. Every field can be set from the command line; presets fill them per task and scale."""
+"""Hyper-parameters that all episodic methods share: the trust region's projection and the learning rates."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from top_erl.algorithms.segments import SegmentsConfig
-from top_erl.algorithms.targets import TargetName
 from top_erl.errors import UserError
-from top_erl.models.critic import CriticConfig
-from top_erl.models.policy import PolicyConfig
 from top_erl.trust_region import (
     EntropySchedule,
     FrobeniusProjection,
@@ -22,42 +18,8 @@ from top_erl.trust_region import (
 
 
 @dataclass(frozen=True)
-class CollectConfig:
-    """How episodes are collected and stored."""
-
-    episodes: int = 8
-    """Episodes per iteration."""
-    prefill: int = 32
-    """Episodes collected before the first iteration."""
-    capacity: int = 3000
-    """Episodes the replay holds; the oldest give way."""
-    stride: int = 1
-    """Control steps per stored token; the task's horizon must be a multiple of it."""
-    reward_scale: float = 1.0
-    """Factor on the rewards the critic sees (each token's is the sum over its steps, times this)."""
-    reward_shift: float = 0.0
-    """Added to every step's reward before it is scaled. All episodes last equally long, so it favours no policy; but
-    values near zero are learned faster than large ones."""
-    overlap: bool = False
-    """Play the next episodes while the networks are updated; they come from the policy before the update."""
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if min(self.episodes, self.capacity, self.stride) < 1 or self.prefill < 0:
-            raise UserError("collect.episodes, capacity and stride must be at least 1, collect.prefill at least 0.")
-        if self.overlap and self.prefill < 1:
-            raise UserError(
-                "collect.overlap needs collect.prefill of at least 1: the first update has no episodes else."
-            )
-        if max(self.episodes, self.prefill) > self.capacity:
-            raise UserError("collect.capacity must hold the episodes of an iteration and the prefill.")
-        if not self.reward_scale > 0.0:
-            raise UserError("collect.reward_scale must be positive.")
-
-
-@dataclass(frozen=True)
-class TrustRegionConfig:
-    """How far the policy may move from the anchor policy."""
+class ProjectionConfig:
+    """How far a policy may move, and how little entropy it may have."""
 
     projection: Literal["kl", "w2", "frobenius", "none"] = "kl"
     """Distance that is bounded, or none to switch the trust region off (an ablation)."""
@@ -67,10 +29,6 @@ class TrustRegionConfig:
     """Bound on the covariance's part of the distance."""
     regression_weight: float = 1.0
     """Weight of the loss that pulls the network's output towards the projected one."""
-    anchor: Literal["ema", "behaviour"] = "ema"
-    """Measure from a moving average of the policy, or from the policy that collected each episode."""
-    anchor_rate: float = 0.1
-    """Share of the current policy that enters the moving average each iteration."""
     entropy: Literal["none", "linear", "exponential"] = "none"
     """Schedule of the lower bound on the policy's entropy."""
     entropy_target: float = 0.0
@@ -86,8 +44,6 @@ class TrustRegionConfig:
             )
         if self.regression_weight < 0.0:
             raise UserError("trust_region.regression_weight must not be negative.")
-        if not 0.0 < self.anchor_rate <= 1.0:
-            raise UserError("trust_region.anchor_rate must lie in (0, 1].")
 
     def build_projection(self) -> Projection:
         """Make the projection."""
@@ -103,88 +59,33 @@ class TrustRegionConfig:
 
 
 @dataclass(frozen=True)
-class LearnConfig:
-    """The gradient steps."""
+class RatesConfig:
+    """Learning rates and weight decay of policy and critic."""
 
-    batch_size: int = 32
-    """Episodes per gradient step, drawn with replacement."""
-    critic_steps: int = 40
-    """Critic steps per iteration."""
-    policy_steps: int = 15
-    """Policy steps per iteration."""
-    critic_start: int = 1
-    """First iteration with critic steps."""
-    policy_start: int = 1
-    """First iteration with policy steps."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic (AdamW)."""
-    policy_rate: float = 5e-4
+    critic_rate: float = 3e-4
+    """Learning rate of the critic."""
+    policy_rate: float = 3e-4
     """Learning rate of the policy (Adam)."""
     final_rate: float = 1.0
-    """Factor on both learning rates at the last iteration, reached linearly; 1: constant, as in the paper. A run that
-    is extended stretches the fall to its new end."""
-    critic_decay: float = 1e-5
-    """Decoupled weight decay of the critic's matrices."""
-    policy_decay: float = 1e-5
+    """What both learning rates are multiplied with after `rate_iterations`, reached linearly from the first iteration
+    on, which has them in full; 1: constant. A run that is extended stretches the fall to its new end."""
+    rate_iterations: int = 0
+    """Iterations over which the learning rates fall; 0: the whole run."""
+    critic_decay: float = 0.0
+    """Weight decay of the critic: decoupled and of matrices only (TOP-ERL), or coupled (L2) and of everything."""
+    policy_decay: float = 0.0
     """Coupled (L2) weight decay of the policy."""
-    standardize: bool = False
-    """Standardise the networks' inputs by the mean and spread of the prefill episodes (not in the paper)."""
-    target: TargetName = "v"
-    """Critic target: V, Q, the clipped minimum of two critics, or the mean of an ensemble."""
-    ensemble_size: int = 2
-    """Critics of the ensemble target."""
-    target_rate: float = 0.005
-    """Share of the critic that enters its target network after every critic step."""
-    discount: float = 1.0
-    """Discount factor per stored token."""
-    critic_condition: Literal["segment", "episode"] = "segment"
-    """New actions of the critic target start from each segment's old reference, or from the episode's start."""
-    policy_condition: Literal["episode", "segment"] = "episode"
-    """The same choice for the actions the policy is improved with."""
-    policy_objective: Literal["sum", "mean"] = "sum"
-    """Sum over the actions of a segment (authors' code) or average (paper, Eq. 9)."""
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if self.batch_size < 1 or min(self.critic_steps, self.policy_steps) < 0:
-            raise UserError("learn.batch_size must be at least 1; critic_steps and policy_steps must not be negative.")
         if min(self.critic_rate, self.policy_rate) <= 0.0 or min(self.critic_decay, self.policy_decay) < 0.0:
             raise UserError("learn.critic_rate and policy_rate must be positive, the decays not negative.")
         if not 0.0 <= self.final_rate <= 1.0:
             raise UserError("learn.final_rate must lie in [0, 1].")
-        if not (0.0 < self.target_rate <= 1.0 and 0.0 < self.discount <= 1.0):
-            raise UserError("learn.target_rate and learn.discount must lie in (0, 1].")
-        if self.target == "ensemble" and self.ensemble_size < 2:
-            raise UserError("learn.ensemble_size must be at least 2.")
+        if self.rate_iterations < 0:
+            raise UserError("learn.rate_iterations must not be negative; 0 means the whole run.")
 
-
-@dataclass(frozen=True)
-class TopErlConfig:
-    """All of TOP-ERL's hyper-parameters but the movement primitive's."""
-
-    collect: CollectConfig = field(default_factory=CollectConfig)
-    """How episodes are collected and stored."""
-    policy: PolicyConfig = field(default_factory=PolicyConfig)
-    """The Gaussian policy."""
-    critic: CriticConfig = field(default_factory=CriticConfig)
-    """The transformer critic."""
-    segments: SegmentsConfig = field(default_factory=SegmentsConfig)
-    """How episodes are cut."""
-    trust_region: TrustRegionConfig = field(default_factory=TrustRegionConfig)
-    """How far the policy may move."""
-    learn: LearnConfig = field(default_factory=LearnConfig)
-    """The gradient steps."""
-
-    def __post_init__(self) -> None:
-        """Check values that depend on each other."""
-        if self.learn.standardize and self.collect.prefill < 2:
-            raise UserError("learn.standardize needs collect.prefill of at least 2 to take statistics from.")
-
-    @property
-    def prefill_episodes(self) -> int:
-        """Episodes collected before the first iteration."""
-        return self.collect.prefill
-
-    def episodes_per_iteration(self, horizon: int) -> float:
-        """Episodes that an iteration collects."""
-        return self.collect.episodes
+    def rate_multiplier(self, iteration: int, total_iterations: int) -> float:
+        """What both learning rates are multiplied by at an iteration, counted from 1."""
+        progress = min(1.0, (iteration - 1) / (self.rate_iterations or total_iterations))
+        return 1.0 - (1.0 - self.final_rate) * progress

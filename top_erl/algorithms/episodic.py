@@ -1,28 +1,88 @@
-"""What all methods share that learn a policy over movement primitives."""
+"""What all methods share that learn a policy over movement primitives: TOP-ERL, TCE and BBRL.
+
+Axes: `B` episodes, `S` state entries, `P` primitive parameters.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from top_erl.algorithms.config import ProjectionConfig, RatesConfig
 from top_erl.algorithms.learner import Learner
-from top_erl.algorithms.optim import flatten_state, restore_state
-from top_erl.models import GaussianPolicy
-from top_erl.rollout import EpisodeCollector, Scores
+from top_erl.algorithms.optim import flatten_state, restore_state, set_rate
+from top_erl.algorithms.setup import Setup
+from top_erl.models.policy import GaussianPolicy, PolicyConfig
+from top_erl.models.tools import seeded
+from top_erl.rollout.collector import Scores
+from top_erl.seeding import derive
+
+
+class EpisodicConfig(Protocol):
+    """What the hyper-parameters of every such method contain."""
+
+    @property
+    def policy(self) -> PolicyConfig:
+        """The Gaussian policy."""
+
+    @property
+    def trust_region(self) -> ProjectionConfig:
+        """How far the policy may move."""
+
+    @property
+    def learn(self) -> RatesConfig:
+        """The gradient steps."""
 
 
 class EpisodicLearner(Learner):
     """A learner whose policy predicts a whole movement from the episode's first state."""
 
+    config: EpisodicConfig
     policy: GaussianPolicy
-    collector: EpisodeCollector
     policy_optimizer: torch.optim.Optimizer
     critic_optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: EpisodicConfig, setup: Setup, dtype: torch.dtype = torch.float32) -> None:
+        """Build networks and the trust region; all randomness derives from the run's seed."""
+        assert setup.collector is not None
+        assert setup.primitive is not None
+        self.collector, self.primitive, self.device = setup.collector, setup.primitive, setup.device
+        self.seed, self.total_iterations = setup.seed, setup.total_iterations
+        self.state_dim = setup.spec.observation_dim + 1  # the time comes last
+        with seeded(derive(setup.seed, "networks", 0)):
+            self.make_networks()
+        self.projection = config.trust_region.build_projection()
+        self._entropy_schedule = config.trust_region.build_entropy_schedule()
+        with torch.no_grad():
+            first = torch.zeros(1, self.state_dim, dtype=dtype, device=self.device)
+            self.initial_entropy = float(self.policy(first).entropy().mean())
+
+    @abstractmethod
+    def make_networks(self) -> None:
+        """Build the policy, the critic and their optimisers, in this order."""
+
+    # ------------------------------------------------------------------ schedules
+
+    def set_learning_rates(self, iteration: int) -> None:
+        """Let both learning rates fall linearly; the first iteration has them in full."""
+        learn = self.config.learn
+        multiplier = learn.rate_multiplier(iteration, self.total_iterations)
+        set_rate(self.critic_optimizer, multiplier * learn.critic_rate)
+        set_rate(self.policy_optimizer, multiplier * learn.policy_rate)
+
+    def entropy_bound(self, iteration: int) -> float | None:
+        """Lower bound on the policy's entropy at an iteration; None without a schedule."""
+        return self._entropy_schedule.bound(
+            iteration, self.total_iterations, self.initial_entropy, self.primitive.num_params
+        )
+
+    # ------------------------------------------------------------------ counters and playing
 
     @property
     def episodes_collected(self) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from top_erl.rollout import Scores
+from top_erl.errors import UserError
+from top_erl.rollout.collector import Scores
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ class Learner(ABC):
     """Training episodes played so far."""
     env_steps: int
     """Control steps of the training episodes so far."""
+
+    bf16_route: str = ""
+    """How matrices are multiplied in bfloat16; empty in float32."""
+
+    def use_bf16(self) -> None:
+        """Multiply matrices in bfloat16 from now on; asked of methods only whose record says that they can."""
+        raise UserError("This method has no matrix products in bf16: use --precision float32.")
 
     def prefill(self) -> None:
         """Collect what is wanted before the first iteration, if it is not there yet."""
@@ -74,3 +82,15 @@ class Learner(ABC):
     def close(self) -> None:
         """Release simulators and processes."""
         return
+
+
+class StepwiseLearner(Learner):
+    """A learner whose policy chooses an action at every control step."""
+
+    @abstractmethod
+    def act(self, observation: NDArray[np.float64], step: int) -> NDArray[Any]:
+        """Choose actions without exploration, [B, A], for raw observations, [B, S], at a step of their episodes.
+
+        Steps count from 0. A policy with a memory remembers the steps before: 0 starts anew, and any other step must
+        follow the one before it.
+        """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+from top_erl.trust_region import Gaussian, Projected, kl_divergence
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,6 @@ class CriticStats:
     """Mean predicted state value."""
     target: Tensor
     """Mean one-step target."""
-
-    def scaled(self, share: float) -> CriticStats:
-        """The contribution of a part of the batch, without its graph."""
-        values = (getattr(self, field.name).detach() for field in fields(self))
-        return CriticStats(*(value if share == 1.0 else share * value for value in values))
 
 
 @dataclass(frozen=True)
@@ -47,15 +43,14 @@ class PolicyStats:
     """Fraction of states whose covariance had to be projected."""
 
 
-class Diverged(ArithmeticError):  # noqa: N818 - it names what happened
-    """A gradient step whose loss is NaN, infinite or absurdly large, with the batch that did it."""
-
-    LIMIT: ClassVar[float] = 1e10
-
-    def __init__(self, kind: str, number: int, reason: str, batch: Mapping[str, Tensor], remedy: str = "") -> None:
-        """Say which step failed and why; `remedy` is an option of the command line that may help."""
-        super().__init__(f"{kind} step {number} diverged: {reason}")
-        self.kind, self.number, self.reason, self.batch, self.remedy = kind, number, reason, batch, remedy
+def trust_region_stats(new: Gaussian, projected: Projected, old: Gaussian) -> dict[str, Tensor]:
+    """Where in the trust region around an old policy a new one is; entries of `PolicyStats`."""
+    return {
+        "entropy": projected.gaussian.detach().entropy().mean(),
+        "kl_to_anchor": kl_divergence(new, old).mean(),
+        "mean_projected": projected.mean_active.float().mean(),
+        "covariance_projected": projected.covariance_active.float().mean(),
+    }
 
 
 Stats = TypeVar("Stats", CriticStats, PolicyStats)
@@ -64,13 +59,6 @@ Stats = TypeVar("Stats", CriticStats, PolicyStats)
 def mean_stats(steps: list[Stats], kind: type[Stats]) -> Stats | None:
     """Average the records of several steps, entry by entry, over those that have it; None if there are none."""
     return kind(*(_known(steps, field.name).mean(0) for field in fields(kind))) if steps else None
-
-
-def sum_stats(parts: list[CriticStats]) -> CriticStats:
-    """Add records up, entry by entry."""
-    if len(parts) == 1:
-        return parts[0]
-    return CriticStats(*(_known(parts, field.name).sum(0) for field in fields(CriticStats)))
 
 
 def _known(records: list[Stats], name: str) -> Tensor:

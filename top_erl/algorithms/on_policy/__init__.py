@@ -1,0 +1,1 @@
+"""What BBRL and TCE share."""

@@ -1,0 +1,164 @@
+"""Hyper-parameters of TOP-ERL. Every field can be set from the command line; presets fill them per task and scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from top_erl.algorithms.config import ProjectionConfig, RatesConfig
+from top_erl.algorithms.top_erl.segments import SegmentsConfig
+from top_erl.algorithms.top_erl.targets import TARGETS
+from top_erl.config.run import AlgorithmConfig, StoredEpisodes
+from top_erl.errors import UserError, unknown_name
+from top_erl.models.policy import PolicyConfig
+from top_erl.models.transformer import CriticConfig
+
+
+@dataclass(frozen=True)
+class CollectConfig:
+    """How episodes are collected and stored."""
+
+    episodes: int = 8
+    """Episodes per iteration."""
+    prefill: int = 32
+    """Episodes collected before the first iteration."""
+    capacity: int = 3000
+    """Episodes the replay holds; the oldest give way."""
+    stride: int = 1
+    """Control steps per stored token; the task's horizon must be a multiple of it."""
+    reward_scale: float = 1.0
+    """Multiplies the rewards the critic sees (each token's is the sum over its steps, times this)."""
+    reward_shift: float = 0.0
+    """Added to every step's reward before it is scaled. All episodes last equally long, so it favours no policy; but
+    values near zero are learned faster than large ones."""
+    overlap: bool = False
+    """Play the next episodes while the networks are updated; they come from the policy before the update."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if min(self.episodes, self.capacity, self.stride) < 1 or self.prefill < 0:
+            raise UserError("collect.episodes, capacity and stride must be at least 1, collect.prefill at least 0.")
+        if self.overlap and self.prefill < 1:
+            raise UserError(
+                "collect.overlap needs collect.prefill of at least 1: the first update has no episodes else."
+            )
+        if max(self.episodes, self.prefill) > self.capacity:
+            raise UserError("collect.capacity must hold the episodes of an iteration and the prefill.")
+        if not self.reward_scale > 0.0:
+            raise UserError("collect.reward_scale must be positive.")
+
+
+@dataclass(frozen=True)
+class TrustRegionConfig(ProjectionConfig):
+    """How far the policy may move from the anchor policy."""
+
+    anchor: Literal["ema", "behaviour"] = "ema"
+    """Measure from a moving average of the policy, or from the policy that collected each episode."""
+    anchor_rate: float = 0.1
+    """Share of the current policy that enters the moving average each iteration."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        super().__post_init__()
+        if not 0.0 < self.anchor_rate <= 1.0:
+            raise UserError("trust_region.anchor_rate must lie in (0, 1].")
+
+
+@dataclass(frozen=True)
+class LearnConfig(RatesConfig):
+    """The gradient steps."""
+
+    batch_size: int = 32
+    """Episodes per gradient step, drawn with replacement."""
+    critic_steps: int = 40
+    """Critic steps per iteration."""
+    policy_steps: int = 15
+    """Policy steps per iteration."""
+    critic_start: int = 1
+    """First iteration with critic steps."""
+    policy_start: int = 1
+    """First iteration with policy steps."""
+    critic_rate: float = 1e-3
+    """Learning rate of the critic (AdamW)."""
+    policy_rate: float = 5e-4
+    """Learning rate of the policy (Adam)."""
+    critic_decay: float = 1e-5
+    """Decoupled weight decay of the critic's matrices."""
+    policy_decay: float = 1e-5
+    """Coupled (L2) weight decay of the policy."""
+    standardize: bool = False
+    """Standardise the networks' inputs by the mean and spread of the prefill episodes (not in the paper)."""
+    target: str = "v"
+    """Critic target: v, q, clipped (the minimum of two critics), ensemble (their mean), or one you have registered."""
+    ensemble_size: int = 2
+    """Critics of the ensemble target."""
+    target_rate: float = 0.005
+    """Share of the critic that enters its target network after every critic step."""
+    discount: float = 1.0
+    """Discount factor per stored token."""
+    critic_condition: Literal["segment", "episode"] = "segment"
+    """New actions of the critic target start from each segment's old reference, or from the episode's start."""
+    policy_condition: Literal["episode", "segment"] = "episode"
+    """The same choice for the actions the policy is improved with."""
+    policy_objective: Literal["sum", "mean"] = "sum"
+    """Sum over the actions of a segment (authors' code) or average (paper, Eq. 9)."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        super().__post_init__()
+        if self.batch_size < 1 or min(self.critic_steps, self.policy_steps) < 0:
+            raise UserError("learn.batch_size must be at least 1; critic_steps and policy_steps must not be negative.")
+        if not (0.0 < self.target_rate <= 1.0 and 0.0 < self.discount <= 1.0):
+            raise UserError("learn.target_rate and learn.discount must lie in (0, 1].")
+        if self.target not in TARGETS:
+            raise unknown_name("learn.target", self.target, TARGETS)
+        if self.target == "ensemble" and self.ensemble_size < 2:
+            raise UserError("learn.ensemble_size must be at least 2.")
+
+
+@dataclass(frozen=True)
+class TopErlConfig(AlgorithmConfig):
+    """All of TOP-ERL's hyper-parameters but the movement primitive's."""
+
+    transformer_critic: ClassVar[bool] = True
+    collect: CollectConfig = field(default_factory=CollectConfig)
+    """How episodes are collected and stored."""
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    """The Gaussian policy."""
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    """The transformer critic."""
+    segments: SegmentsConfig = field(default_factory=SegmentsConfig)
+    """How episodes are cut."""
+    trust_region: TrustRegionConfig = field(default_factory=TrustRegionConfig)
+    """How far the policy may move."""
+    learn: LearnConfig = field(default_factory=LearnConfig)
+    """The gradient steps."""
+
+    def __post_init__(self) -> None:
+        """Check values that depend on each other."""
+        if self.learn.standardize and self.collect.prefill < 2:
+            raise UserError("learn.standardize needs collect.prefill of at least 2 to take statistics from.")
+
+    @property
+    def prefill_episodes(self) -> int:
+        """Episodes collected before the first iteration."""
+        return self.collect.prefill
+
+    @property
+    def stored(self) -> StoredEpisodes:
+        """The form in which the replay holds episodes."""
+        collect, behaviour = self.collect, self.trust_region.anchor == "behaviour"
+        return StoredEpisodes(collect.stride, collect.reward_scale, collect.reward_shift, behaviour)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether the next episodes are played while the networks are updated."""
+        return self.collect.overlap
+
+    def episodes_per_iteration(self, horizon: int) -> float:
+        """Episodes that an iteration collects."""
+        return self.collect.episodes
+
+    def update_size(self, horizon: int) -> int:
+        """Numbers in the critic's tokens of a batch."""
+        return self.learn.batch_size * (horizon // self.collect.stride) * self.critic.width

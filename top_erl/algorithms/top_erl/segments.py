@@ -1,0 +1,176 @@
+"""How an episode is cut into segments (Sec. 4.2, and Sec. 4.5 on random lengths).
+
+A cut has one length L for the whole batch and a random offset, drawn anew for every gradient step. The critic also
+trains on a last, padded segment that may run past the end of the episode; the policy leaves it out.
+
+Axes: `K` segments, `L` actions per segment, `T` steps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as fn
+
+from top_erl.errors import UserError
+
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Where the segments of one cut lie. Equal cuts are one object, whose tensors are made once (`_shared`)."""
+
+    horizon: int
+    """T: steps of the episode."""
+    length: int
+    """L: actions per segment."""
+    count: int
+    """K: segments."""
+    offset: int
+    """Time index of the first segment's first state."""
+    stride: int
+    """Steps from one segment's first state to the next one's: `length` if they follow each other."""
+    device: torch.device = _CPU
+    """Where the tensors are."""
+
+    def to(self, device: torch.device) -> Segments:
+        """The same cut on another device."""
+        return self if self.device == device else _shared(replace(self, device=device))
+
+    @cached_property
+    @torch.inference_mode(False)  # what is made once must be fit for gradients later on, here and below
+    def starts(self) -> Tensor:
+        """Time index of each segment's first state and action, [K]."""
+        return self.offset + self.stride * torch.arange(self.count, device=self.device)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def actions(self) -> Tensor:
+        """Time index of every action, [K, L]; at `horizon` and beyond it is padding."""
+        return self.starts[:, None] + torch.arange(self.length, device=self.device)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def inside(self) -> Tensor:
+        """Time index of every action, [K, L], with the last one of the episode in place of padding."""
+        return self.actions.clamp(max=self.horizon - 1)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def counts(self) -> Tensor:
+        """How many actions of each segment lie inside the episode, [K]."""
+        return (self.horizon - self.starts).clamp(max=self.length)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def mask(self) -> Tensor:
+        """1 for the outputs [V, Q_1, …, Q_L] of a segment that have a target, 0 for padding, [K, L + 1]."""
+        return fn.pad((self.actions < self.horizon).float(), (1, 0), value=1.0)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def following(self) -> tuple[Tensor, Tensor]:
+        """Time index of the state after every action (at the end: the last one), and whether there is one, [K, L]."""
+        after = self.actions + 1
+        return after.clamp(max=self.horizon - 1), after < self.horizon
+
+    @cached_property
+    @torch.inference_mode(False)
+    def later(self) -> Tensor:
+        """Time index of every state that may follow an action of a segment, `offset` + 1 … T - 1."""
+        return torch.arange(self.offset + 1, self.horizon, device=self.device)
+
+
+@lru_cache(maxsize=4096)  # an episode of 100 tokens has 462 cuts, one of 250 has 1298
+def _shared(segments: Segments) -> Segments:
+    """The first cut that was equal to this one, with what has been worked out for it."""
+    return segments
+
+
+def every_state(horizon: int, length: int, device: torch.device) -> Segments:
+    """A segment from every state of an episode; the last ones run past its end."""
+    return _shared(Segments(horizon, length, count=horizon, offset=0, stride=1, device=device))
+
+
+class Segmentation(ABC):
+    """A rule that says how long the segments of a cut are."""
+
+    @abstractmethod
+    def lengths(self, horizon: int) -> list[int]:
+        """Candidate lengths for an episode of `horizon` steps; each cut picks one uniformly."""
+
+    def draw(self, horizon: int, generator: torch.Generator, *, padded: bool) -> Segments:
+        """Draw a cut; `padded` adds the last segment that may run past the end."""
+        choices = self.lengths(horizon)
+        length = choices[_randint(len(choices), generator)]
+        offset = _randint(min(length, horizon - length + 1), generator)  # one whole segment always fits
+        count, rest = divmod(horizon - offset, length)
+        return _shared(Segments(horizon, length, count + (padded and rest > 0), offset, stride=length))
+
+
+@dataclass(frozen=True)
+class RandomSegments(Segmentation):
+    """Uniform over the distinct lengths ⌊T/n⌋, n = 1 … `max_count` (the method's default)."""
+
+    max_count: int = 25
+
+    def lengths(self, horizon: int) -> list[int]:
+        """Distinct lengths, ascending."""
+        return sorted({horizon // n for n in range(1, min(self.max_count, horizon) + 1)})
+
+
+@dataclass(frozen=True)
+class FixedCount(Segmentation):
+    """Always ⌊T/count⌋ actions per segment (the ablation with 25 segments)."""
+
+    count: int = 25
+
+    def lengths(self, horizon: int) -> list[int]:
+        """The one length."""
+        return [max(1, horizon // self.count)]
+
+
+@dataclass(frozen=True)
+class FixedLength(Segmentation):
+    """Always the same fraction of the episode (the ablation with 5 % to 100 %)."""
+
+    fraction: float = 0.5
+
+    def lengths(self, horizon: int) -> list[int]:
+        """The one length."""
+        return [max(1, round(horizon * self.fraction))]
+
+
+@dataclass(frozen=True)
+class SegmentsConfig:
+    """How episodes are cut into segments."""
+
+    kind: Literal["random", "fixed_count", "fixed_length"] = "random"
+    """Random lengths, or the fixed ones of the ablations."""
+    count: int = 25
+    """Largest number of segments (random), or the number (fixed_count)."""
+    fraction: float = 0.5
+    """Length as a fraction of the episode (fixed_length)."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.count < 1:
+            raise UserError("segments.count must be at least 1.")
+        if not 0.0 < self.fraction <= 1.0:
+            raise UserError("segments.fraction must lie in (0, 1], e.g. 0.25 for a quarter of the episode.")
+
+    def build(self) -> Segmentation:
+        """Make the rule."""
+        if self.kind == "random":
+            return RandomSegments(self.count)
+        return FixedCount(self.count) if self.kind == "fixed_count" else FixedLength(self.fraction)
+
+
+def _randint(high: int, generator: torch.Generator) -> int:
+    return int(torch.randint(high, (), generator=generator))
