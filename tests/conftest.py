@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from top_erl.algorithms import CollectConfig, LearnConfig, SegmentsConfig, TopErlConfig, TrustRegionConfig
-from top_erl.experiment.config import CheckpointConfig, EvaluationConfig, HardwareConfig, LogConfig, RunConfig
-from top_erl.experiment.kinds import TopErlRun
+from top_erl.algorithms.top_erl import TopErlRun
+from top_erl.algorithms.top_erl.config import CollectConfig, LearnConfig, TopErlConfig, TrustRegionConfig
+from top_erl.algorithms.top_erl.segments import SegmentsConfig
+from top_erl.config.run import CheckpointConfig, EvaluationConfig, HardwareConfig, LogConfig, RunConfig
 from top_erl.experiment.training import Training
 from top_erl.models import CriticConfig, PolicyConfig
-from top_erl.tasks import PrimitiveSettings
+from top_erl.tasks import PrimitiveConfig
 
 TOY = "tests.rollout.toy_tasks:ToyTask"
 
@@ -39,7 +40,7 @@ def tiny() -> RunConfig:
             trust_region=TrustRegionConfig(),
             learn=LearnConfig(batch_size=4, critic_steps=2, policy_steps=2),
         ),
-        primitive=PrimitiveSettings(num_basis=2, tau=0.6),
+        primitive=PrimitiveConfig(num_basis=2, tau=0.6),
         evaluation=EvaluationConfig(interval=4, episodes=3),
         checkpoint=CheckpointConfig(interval=3),
         log=LogConfig(tensorboard=False),

@@ -15,10 +15,10 @@ import torch
 
 from top_erl import GymnasiumTask, RunConfig, TopErl, make_task, preset
 from top_erl.cli import main
+from top_erl.config.run import HardwareConfig
 from top_erl.errors import UserError
-from top_erl.experiment.config import HardwareConfig
 from top_erl.experiment.metrics_file import read_metrics
-from top_erl.tasks import PrimitiveSettings
+from top_erl.tasks import PrimitiveConfig
 
 REACHER = "top_erl/ViaPointReacher-v0"
 POINT = "tests.rollout.toy_tasks:PointTask"
@@ -219,7 +219,7 @@ def test_an_environment_of_your_own(tiny: RunConfig, workers: int) -> None:
     config = replace(
         tiny,
         task=POINT,
-        primitive=PrimitiveSettings(num_basis=2, tau=0.8),
+        primitive=PrimitiveConfig(num_basis=2, tau=0.8),
         hardware=HardwareConfig(threads=1, workers=workers),
     )
     agent = TopErl(config=config)
@@ -236,7 +236,7 @@ def test_an_environment_of_your_own(tiny: RunConfig, workers: int) -> None:
 
 
 def test_workers_play_the_same(tiny: RunConfig) -> None:
-    config = replace(tiny, task=POINT, primitive=PrimitiveSettings(num_basis=2, tau=0.8))
+    config = replace(tiny, task=POINT, primitive=PrimitiveConfig(num_basis=2, tau=0.8))
     here = TopErl(config=config).learn(100, progress_bar=False)
     there = TopErl(config=replace(config, hardware=HardwareConfig(threads=1, workers=2))).learn(100, progress_bar=False)
     assert _same_tensors(here, there)
@@ -252,7 +252,7 @@ def test_a_task_beside_the_users_script(tmp_path: Path) -> None:
             """
             from dataclasses import replace
             from top_erl import TopErl, preset
-            from top_erl.experiment.config import HardwareConfig
+            from top_erl.config.run import HardwareConfig
 
             if __name__ == "__main__":
                 config = preset("top_erl", "my_robot:PointTask", "laptop")

@@ -15,9 +15,12 @@ from top_erl import tasks as tasks  # registers the Gymnasium environments
 
 if TYPE_CHECKING:
     from top_erl.agent import Agent, TopErl
+    from top_erl.algorithms.registry import register_method
+    from top_erl.algorithms.top_erl.targets import register_target
+    from top_erl.config.run import RunConfig
     from top_erl.experiment.callbacks import BaseCallback, CallbackList, StopAtSuccess
-    from top_erl.experiment.config import RunConfig
     from top_erl.experiment.presets import preset
+    from top_erl.primitives import register_primitive
     from top_erl.tasks import GymnasiumTask, Task, make_task, register_task
 
 __version__ = "0.1.0"
@@ -33,8 +36,11 @@ _WHERE = {
     "BaseCallback": "top_erl.experiment.callbacks",
     "CallbackList": "top_erl.experiment.callbacks",
     "StopAtSuccess": "top_erl.experiment.callbacks",
-    "RunConfig": "top_erl.experiment.config",
+    "RunConfig": "top_erl.config.run",
     "preset": "top_erl.experiment.presets",
+    "register_method": "top_erl.algorithms.registry",
+    "register_primitive": "top_erl.primitives",
+    "register_target": "top_erl.algorithms.top_erl.targets",
     "GymnasiumTask": "top_erl.tasks",
     "Task": "top_erl.tasks",
     "make_task": "top_erl.tasks",
@@ -52,6 +58,9 @@ __all__ = [
     "TopErl",
     "make_task",
     "preset",
+    "register_method",
+    "register_primitive",
+    "register_target",
     "register_task",
 ]
 

@@ -5,13 +5,16 @@ agent.learn(total_env_steps=200_000)
 reference = agent.predict(observation)
 
 `Agent` is the same for every method: `Agent("top_erl/ViaPointReacher-v0", method="sac")`.
+
+Axes: `B` episodes, `T` control steps, `S` observation entries, `D` degrees of freedom, `P` primitive parameters, `A`
+action entries.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -19,22 +22,27 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from top_erl.algorithms.episodic import EpisodicLearner
+from top_erl.algorithms.learner import StepwiseLearner
+from top_erl.config.run import RunConfig
 from top_erl.errors import UserError
 from top_erl.experiment.callbacks import CallbackLike, as_callback
 from top_erl.experiment.checkpoint import Checkpoint, checkpoint_exists, load_checkpoint, save_checkpoint
-from top_erl.experiment.config import RunConfig
+from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.folder import RunFolder
-from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import RunEnd, run_training
 from top_erl.experiment.training import Training
-from top_erl.experiment.trust import check_trusted
+from top_erl.hardware.choice import Hardware
 from top_erl.primitives import Reference
-from top_erl.rollout import Scores
+from top_erl.rollout.collector import Scores
 from top_erl.seeding import episode_seeds
+from top_erl.tasks import EpisodeStarts, Task, TaskSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+Array = NDArray[np.float64]
+Action = NDArray[Any]
 
 
 class Agent:
@@ -111,6 +119,51 @@ class Agent:
         seeds = episode_seeds(seed, "fresh", 0, episodes)
         return self.training.learner.evaluate(seeds)
 
+    def predict(
+        self,
+        observation: ArrayLike,
+        position: ArrayLike | None = None,
+        velocity: ArrayLike | None = None,
+        *,
+        deterministic: bool = True,
+        generator: torch.Generator | None = None,
+        step: int = 0,
+    ) -> Reference | Action:
+        """Predict the reference of a whole episode, or with a step-based method the action of one step.
+
+        An episodic method is given the first observation of an episode. A step-based one is given the observation
+        before each step, raw as the environment gives it: what the policy was trained with (the time, normalisation by
+        the statistics of the training so far) is added here. GTrXL remembers the steps before, so that its steps must
+        be asked for in order from 0, of as many episodes each time; `learn`, `evaluate` and `load` end the episode.
+
+        Args:
+            observation: raw observation, [S] or [B, S].
+            position: measured position, [D] or [B, D]; read off the observation if the task knows how.
+            velocity: measured velocity, likewise.
+            deterministic: use the policy's mean; otherwise sample. Step-based methods have the mean only.
+            generator: source of the sample.
+            step: control steps made so far in the episode, for step-based methods.
+
+        Returns:
+            Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each. Or actions, [A] or [B, A],
+            within the bounds of the environment.
+        """
+        method, spec, learner = self.config.method, self.training.spec, self.training.learner
+        observed = _checked(spec, observation)
+        if isinstance(learner, EpisodicLearner):
+            if step:
+                raise UserError(f"{method} predicts whole movements, at step 0 of an episode only.")
+            starts = _starts(self.training.task, observed, position, velocity)
+            shape = (len(starts.observation), learner.primitive.num_params)
+            noise = None if deterministic else torch.randn(shape, generator=generator)
+            return _reference(learner, starts, noise, observed.ndim == 1)
+        if not (deterministic and position is None and velocity is None):
+            raise UserError(f"{method} predicts its mean action, from an observation and a step alone.")
+        if not 0 <= step < spec.horizon:
+            raise UserError(f"An episode of {spec.id} has steps 0 to {spec.horizon - 1}, not {step}.")
+        assert isinstance(learner, StepwiseLearner)
+        return learner.act(np.atleast_2d(observed), step).reshape(*observed.shape[:-1], -1)
+
     def save(self, path: str | Path, *, replay: bool = True) -> None:
         """Save to a folder; with the replay, a loaded agent goes on learning exactly as this one would."""
         folder = Path(path)
@@ -137,7 +190,7 @@ class Agent:
         """
         folder = RunFolder.open(Path(path))
         config = folder.config()
-        check_trusted(config, task)
+        refuse_unnamed_code(config, task)
         if device is not None:
             config = replace(config, hardware=replace(config.hardware, device=device))
         agent = cls(config=config, hardware=folder.hardware())
@@ -173,62 +226,34 @@ class TopErl(Agent):
             raise UserError(f"This is a run of {config.method}, not of top_erl: use Agent instead of TopErl.")
         super().__init__(task, seed=seed, scale=scale, config=config, hardware=hardware)
 
-    @torch.no_grad()
-    def predict(
-        self,
-        observation: ArrayLike,
-        position: ArrayLike | None = None,
-        velocity: ArrayLike | None = None,
-        *,
-        deterministic: bool = True,
-        generator: torch.Generator | None = None,
-    ) -> Reference:
-        """Predict the reference for an episode that starts with this observation.
+    def predict(self, *arguments: Any, **options: Any) -> Reference:
+        """Predict the reference for an episode that starts with an observation; the arguments of `Agent.predict`."""
+        return cast(Reference, super().predict(*arguments, **options))
 
-        Args:
-            observation: raw first observation, [S] or [B, S].
-            position: measured position, [D] or [B, D]; read off the observation if the task knows how.
-            velocity: measured velocity, likewise.
-            deterministic: use the policy's mean; otherwise sample.
-            generator: source of the sample.
 
-        Returns:
-            Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each.
-        """
-        observed = np.asarray(observation, dtype=np.float64)
-        spec = self.training.spec
-        if observed.shape[-1:] != (spec.observation_dim,) or observed.ndim > 2:
-            raise UserError(
-                f"{spec.id} has observations of {spec.observation_dim} entries, not shape {observed.shape}."
-            )
-        if position is None or velocity is None:
-            measured = self.training.task.measured_state(observed)
-            position = measured[0] if position is None else position
-            velocity = measured[1] if velocity is None else velocity
-        params = self._params(observed, deterministic, generator)
-        return self._learner.collector.primitive.trajectory(
-            params,
-            torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt,
-            init_time=0.0,
-            init_position=torch.as_tensor(np.asarray(position, dtype=np.float64)),
-            init_velocity=torch.as_tensor(np.asarray(velocity, dtype=np.float64)),
-        )
+def _checked(spec: TaskSpec, observation: ArrayLike) -> Array:
+    """Raw observations of a task, [S] or [B, S]."""
+    observed = np.asarray(observation, dtype=np.float64)
+    if observed.shape[-1:] != (spec.observation_dim,) or observed.ndim > 2:
+        raise UserError(f"{spec.id} has observations of {spec.observation_dim} entries, not shape {observed.shape}.")
+    return observed
 
-    def _params(
-        self, observed: NDArray[np.float64], deterministic: bool, generator: torch.Generator | None
-    ) -> torch.Tensor:
-        """Primitive parameters for first observations, [S] to [P] or [B, S] to [B, P], in float64."""
-        state = np.concatenate((observed, np.zeros_like(observed[..., :1])), axis=-1)  # time is 0
-        policy = self._learner.policy
-        device = policy.raw_covariance.device
-        gaussian = policy(torch.as_tensor(np.atleast_2d(state), dtype=torch.float32, device=device))
-        params = gaussian.mean
-        if not deterministic:
-            params = gaussian.sample(torch.randn(params.shape, generator=generator).to(device))
-        return params.double().cpu().reshape(*observed.shape[:-1], -1)
 
-    @property
-    def _learner(self) -> EpisodicLearner:
-        learner = self.training.learner
-        assert isinstance(learner, EpisodicLearner)
-        return learner
+def _starts(task: Task, observed: Array, position: ArrayLike | None, velocity: ArrayLike | None) -> EpisodeStarts:
+    """First instants of episodes with these observations, [S] or [B, S]; what was not measured is read off them."""
+    batch, dof = np.atleast_2d(observed), task.spec.num_dof
+    if position is None or velocity is None:
+        known = task.measured_state(batch)
+        position, velocity = (known[i] if given is None else given for i, given in enumerate((position, velocity)))
+    state = [np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (position, velocity)]
+    if any(value.shape not in ((1, dof), (len(batch), dof)) for value in state):
+        raise UserError(f"{task.spec.id} needs a position and a velocity of {dof} entries, one for each observation.")
+    return EpisodeStarts(
+        batch, *(np.repeat(value, len(batch), axis=0) if len(value) == 1 else value for value in state)
+    )
+
+
+def _reference(learner: EpisodicLearner, starts: EpisodeStarts, noise: torch.Tensor | None, single: bool) -> Reference:
+    """The movement of the policy's mean, or of a sample with noise, [B, P]; a single one without the batch axis."""
+    reference, _, _ = learner.collector.plan(learner.policy, starts, noise)
+    return Reference(reference.position[0], reference.velocity[0]) if single else reference

@@ -114,7 +114,7 @@ def _serve() -> None:
     """Fork a session for each line, and write its exit code when it has ended."""
     import torch._dynamo  # noqa: F401 - imported by the first optimiser that is made
 
-    import top_erl.commands  # noqa: F401
+    import top_erl.cli.runs  # noqa: F401
 
     with contextlib.suppress(ImportError):
         import matplotlib.pyplot  # noqa: F401

@@ -15,14 +15,14 @@ from safetensors.torch import load_file
 
 from tests.experiment.sessions import Session, Sessions, serve
 from tests.experiment.variations import SMALL, with_collect, with_learn, with_trust_region
+from top_erl.config.run import HardwareConfig, RunConfig
 from top_erl.errors import UserError
 from top_erl.experiment.callbacks import BaseCallback, FunctionCallback
-from top_erl.experiment.config import HardwareConfig, RunConfig
 from top_erl.experiment.folder import RunFolder
-from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.metrics_file import read_metrics
 from top_erl.experiment.run import RunEnd, resume_training, run_training
 from top_erl.experiment.training import Training
+from top_erl.hardware.choice import Hardware
 
 TIMES = {"wall_time", "steps_per_second"}
 

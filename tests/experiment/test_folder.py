@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import load_file
 
 from tests.experiment.variations import with_collect, with_learn, with_trust_region
+from top_erl.config.run import HardwareConfig, RunConfig
 from top_erl.errors import RunStopped, UserError
-from top_erl.experiment.config import HardwareConfig, RunConfig
 from top_erl.experiment.folder import RunFolder, new_run_path
-from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
+from top_erl.hardware.choice import Hardware
 
 Trainings = Callable[[RunConfig], Training]
 

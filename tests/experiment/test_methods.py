@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from top_erl.algorithms.registry import METHODS, find_method
 from top_erl.cli import main
+from top_erl.config.run import HardwareConfig
 from top_erl.errors import UserError
 from top_erl.experiment.callbacks import FunctionCallback
-from top_erl.experiment.config import HardwareConfig, RunConfig
+from top_erl.experiment.configs import load_config
 from top_erl.experiment.folder import RunFolder
-from top_erl.experiment.kinds import KINDS
-from top_erl.experiment.methods import METHODS, STEP_BASED
 from top_erl.experiment.metrics_file import Row, read_metrics
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import run_training
@@ -24,6 +24,7 @@ from top_erl.experiment.training import Training
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task
 
+NAMES = [method.name for method in METHODS]
 REACHER = "top_erl/ViaPointReacher-v0"
 TASKS = (REACHER, "top_erl/BoxPushingDense-v0", "top_erl/HopperJumpSparse-v0", "metaworld/reach-v3")
 ITERATIONS, EPISODES = 3, 2
@@ -65,7 +66,7 @@ def _numbers(path: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_a_method_trains_and_resumes(method: str, task: str, tmp_path: Path) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert main(_words(method, task, whole)) == 0
@@ -79,7 +80,7 @@ def test_a_method_trains_and_resumes(method: str, task: str, tmp_path: Path) -> 
     assert all(math.isfinite(value) for row in rows for value in row.values())
     assert {"critic_loss", "policy_loss"} <= set(rows[-1])
 
-    training, folder = Training(RunConfig.from_yaml(whole / "config.yaml")), RunFolder(stopped)
+    training, folder = Training(load_config(whole / "config.yaml")), RunFolder(stopped)
     folder.create(training)
     try:
         run_training(training, folder, FunctionCallback(lambda row: False))  # enough after the first iteration
@@ -93,7 +94,7 @@ def test_a_method_trains_and_resumes(method: str, task: str, tmp_path: Path) -> 
         assert all(mine[key].numpy().tobytes() == tensor.numpy().tobytes() for key, tensor in theirs.items())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_all_methods_are_evaluated_on_the_same_contexts_and_as_often(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +112,7 @@ def test_all_methods_are_evaluated_on_the_same_contexts_and_as_often(
     assert played == episode_seeds(3, "evaluation", 0, 4)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_a_trained_policy_is_evaluated_and_filmed(
     method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,7 +133,7 @@ def test_a_trained_policy_is_evaluated_and_filmed(
         (["--method=sac", "--networks.noise=pink"], "or use --method pink"),
         (["--method=bbrl_std", "--policy.covariance=full"], "or use --method bbrl_cov"),
         (["--method=sac", "--primitive.num-basis=3"], "Unknown option"),
-        (["--method=ppo", "--precision=bf16"], "Only top_erl has matrix products in bf16"),
+        (["--method=ppo", "--precision=bf16"], "ppo has no matrix products in bf16, only top_erl has"),
         (["--method=tce", "--learn.critic-steps=3"], "--learn.critic-epochs"),
     ],
 )
@@ -144,9 +145,9 @@ def test_mistakes_are_told(words: list[str], sentence: str, tmp_path: Path, caps
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("method", STEP_BASED)
+@pytest.mark.parametrize("method", [method.name for method in METHODS if method.acts_by_steps])
 def test_a_missing_extra_names_its_command(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'top-erl\[baselines\]'"):
-        KINDS[method].learner(preset(method, REACHER, "laptop"), None)
+        find_method(method).build(preset(method, REACHER, "laptop"), None)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from top_erl.algorithms import IterationStats, TopErlLearner
+from top_erl.algorithms.learner import IterationStats
+from top_erl.algorithms.top_erl.learner import TopErlLearner
+from top_erl.config.run import LogConfig, RunConfig
 from top_erl.errors import RunStopped, UserError
 from top_erl.experiment.checkpoint import Progress
-from top_erl.experiment.config import LogConfig, RunConfig
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.metrics import (
     TensorBoardSink,
@@ -26,7 +27,7 @@ from top_erl.experiment.metrics import (
 from top_erl.experiment.metrics_file import CsvSink, read_metrics
 from top_erl.experiment.run import run_training
 from top_erl.experiment.training import Training
-from top_erl.rollout import Scores
+from top_erl.rollout.collector import Scores
 
 COLUMNS = ["iteration", "env_steps", "evaluation_return", "loss"]
 

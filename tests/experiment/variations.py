@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from top_erl.experiment.config import RunConfig
+from top_erl.config.run import RunConfig
 
 SMALL = [
     "--task=tests.rollout.toy_tasks:ToyTask",

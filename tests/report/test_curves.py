@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from top_erl.errors import UserError
-from top_erl.report.curves import curve, group_runs, plot_runs, plotting_available
+from top_erl.report.curves import _draw, curve, group_runs, plot_runs, plotting_available
 
 pytest.importorskip("matplotlib")
 
@@ -68,6 +68,34 @@ def test_pictures(tmp_path: Path, suffix: str) -> None:
     start = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[suffix]
     assert output.read_bytes().startswith(start)
     assert output.stat().st_size > 5000
+
+
+def test_a_mean_ends_where_the_first_run_ends(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    (group,) = group_runs(
+        [
+            _run(tmp_path / "a", ["1,100,-4,0,1,3", "2,200,-3,0,1,3"], seed=0),
+            _run(tmp_path / "b", ["1,100,-2,0,1,3", "2,200,-1,0,1,3", "3,300,0,0,1,3"], seed=1),
+        ]
+    )
+    axis = Figure().subplots()
+    _draw(axis, group, "evaluation_return", "#2563eb")
+    mean, short, long = (np.asarray(line.get_ydata()) for line in axis.lines)
+    np.testing.assert_array_equal(mean, [-3, -2, np.nan])
+    np.testing.assert_array_equal(long, [np.nan, -1, 0])
+    np.testing.assert_array_equal(short, [np.nan, -3, np.nan])
+
+
+def test_columns_and_colours_can_be_chosen(tmp_path: Path) -> None:
+    run = _run(tmp_path / "a", _rows(9))
+    plot_runs([run], tmp_path / "a.svg", {"entropy": "entropy", "nothing": "-"}, {"top_erl": "#123456"})
+    text = (tmp_path / "a.svg").read_text()
+    assert "#123456" in text
+    assert "axes_1" in text
+    assert "axes_2" not in text
+    with pytest.raises(UserError, match="no run has measured nothing yet"):
+        plot_runs([run], tmp_path / "b.svg", {"nothing": "-"})
 
 
 def test_runs_with_missing_columns(tmp_path: Path) -> None:

@@ -7,10 +7,7 @@ returning False stops training.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from top_erl.agent import Agent
+from typing import Any
 
 Row = dict[str, float]
 
@@ -21,13 +18,13 @@ class BaseCallback:
     def __init__(self, verbose: int = 0) -> None:
         """Make a callback; `verbose` is yours to use."""
         self.verbose = verbose
-        self.model: Agent
+        self.model: Any
         self.n_calls = 0
         self.num_timesteps = 0
         self.metrics: Row = {}
         """The numbers of the iteration that just ended, as in `metrics.csv`."""
 
-    def init_callback(self, model: Agent) -> None:
+    def init_callback(self, model: Any) -> None:
         """Tie the callback to an agent."""
         self.model = model
         self._init_callback()
@@ -83,7 +80,7 @@ class CallbackList(BaseCallback):
         super().__init__()
         self.callbacks = list(callbacks)
 
-    def init_callback(self, model: Agent) -> None:
+    def init_callback(self, model: Any) -> None:
         """Tie all callbacks to an agent."""
         super().init_callback(model)
         for callback in self.callbacks:

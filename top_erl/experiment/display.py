@@ -57,10 +57,10 @@ class Display:
 
 
 def _evaluation_text(row: Row) -> str:
-    parts = [f"return {row['evaluation_return']:8.2f}"]
+    words = [f"return {row['evaluation_return']:8.2f}"]
     if "evaluation_success" in row:
-        parts.insert(0, f"success {row['evaluation_success']:.2f}")
-    return "  ".join(parts)
+        words.insert(0, f"success {row['evaluation_success']:.2f}")
+    return "  ".join(words)
 
 
 def _learning_text(row: Row) -> str:

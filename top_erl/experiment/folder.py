@@ -14,20 +14,15 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from top_erl.algorithms import Diverged
+from top_erl.algorithms.divergence import Diverged
+from top_erl.config.run import RunConfig
+from top_erl.config.serialize import write_whole, write_yaml
 from top_erl.errors import RunDiverged, UserError
-from top_erl.experiment.checkpoint import (
-    Checkpoint,
-    checkpoint_paths,
-    load_checkpoint,
-    rotate,
-    save_checkpoint,
-)
-from top_erl.experiment.config import RunConfig
-from top_erl.experiment.cores import available_cores
-from top_erl.experiment.hardware import Hardware
-from top_erl.experiment.serialize import write_whole, write_yaml
+from top_erl.experiment.checkpoint import Checkpoint, checkpoint_paths, load_checkpoint, rotate, save_checkpoint
+from top_erl.experiment.configs import load_config
 from top_erl.experiment.training import Training
+from top_erl.hardware.choice import Hardware
+from top_erl.hardware.cores import available_cores
 
 _PACKAGES = ("top-erl", "torch", "numpy", "gymnasium", "mujoco", "metaworld", "safetensors")
 
@@ -76,7 +71,7 @@ class RunFolder:
 
     def config(self) -> RunConfig:
         """Read `config.yaml`."""
-        return RunConfig.from_yaml(self.path / "config.yaml")
+        return load_config(self.path / "config.yaml")
 
     def hardware(self) -> Hardware | None:
         """What the run's first session used, so that resuming gives the same numbers; None if it is not recorded."""
@@ -167,5 +162,5 @@ def _fingerprint(training: Training) -> dict[str, Any]:
         "packages": versions,
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": available_cores()},
         "hardware": asdict(training.hardware),
-        "bf16_route": training.bf16_route,
+        "bf16_route": training.learner.bf16_route,
     }

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from top_erl.algorithms import IterationStats
+from top_erl.algorithms.learner import IterationStats
+from top_erl.config.run import LogConfig
 from top_erl.errors import missing_extra
 from top_erl.experiment.checkpoint import Progress
-from top_erl.experiment.config import LogConfig
 from top_erl.experiment.metrics_file import CsvSink, Row, Sink
-from top_erl.rollout import Scores
+from top_erl.rollout.collector import Scores
 
 
 def iteration_row(progress: Progress, stats: IterationStats, evaluation: Scores | None, speed: float) -> Row:

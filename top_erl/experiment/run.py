@@ -13,18 +13,18 @@ from typing import Any
 
 from rich.console import Console
 
-from top_erl.algorithms import Diverged
+from top_erl.algorithms.divergence import Diverged
+from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.callbacks import BaseCallback
 from top_erl.experiment.checkpoint import forget_after
-from top_erl.experiment.config import RunConfig
+from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
-from top_erl.experiment.hardware import Hardware
 from top_erl.experiment.metrics import make_sinks, metric_columns
 from top_erl.experiment.metrics_file import Row, Sink
 from top_erl.experiment.training import Training
-from top_erl.experiment.trust import check_trusted
+from top_erl.hardware.choice import Hardware
 
 _LOG = logging.getLogger("top_erl")
 
@@ -88,7 +88,7 @@ def resume_training(
 
     A task that is code, `module:Class`, must be named by the caller (`task`) to be imported.
     """
-    check_trusted(folder.config(), task)
+    refuse_unnamed_code(folder.config(), task)
     if workers is not None and workers < 0:
         raise UserError("--workers must not be negative.")
     if threads is not None and threads < 1:
@@ -97,7 +97,7 @@ def resume_training(
     training = Training(
         *_for_this_session(folder, {name: value for name, value in wanted.items() if value is not None})
     )
-    if folder.bf16_route() not in (None, training.bf16_route):
+    if folder.bf16_route() not in (None, training.learner.bf16_route):
         _LOG.warning(
             "This processor multiplies in bfloat16 by another route: numbers go on in kind, not digit by digit."
         )
@@ -117,7 +117,7 @@ def resume_training(
 
 
 def _for_this_session(folder: RunFolder, wanted: dict[str, Any]) -> tuple[RunConfig, Hardware | None]:
-    """A run's configuration and what it runs on, with what is wanted otherwise this time."""
+    """A run's configuration and hardware, with the changes for this session."""
     config, hardware = folder.config(), folder.hardware()
     config = replace(config, hardware=replace(config.hardware, **wanted))
     known = {field.name for field in fields(Hardware)}

@@ -9,19 +9,20 @@ from typing import Any
 
 import torch
 
-from top_erl.algorithms import RunParts
+from top_erl.algorithms.method import Method
+from top_erl.algorithms.registry import METHODS, find_method
+from top_erl.algorithms.setup import Setup
+from top_erl.config.run import EpisodicRun, RunConfig, StoredEpisodes
 from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
-from top_erl.experiment.config import EpisodicRun, RunConfig, make_primitive
-from top_erl.experiment.cores import Crowding
-from top_erl.experiment.hardware import Hardware, choose_hardware, make_player, prepare_process
-from top_erl.experiment.kinds import TopErlRun, kind_of, stored_episodes
 from top_erl.experiment.metrics import iteration_row
 from top_erl.experiment.metrics_file import Row
-from top_erl.models.products import low_products
-from top_erl.models.products import pays as bf16_pays
-from top_erl.primitives import ProDmp
-from top_erl.rollout import EpisodeCollector, Scores, check_stride
+from top_erl.hardware.choice import Hardware, choose_hardware, prepare_process
+from top_erl.hardware.cores import Crowding
+from top_erl.models.bf16 import bf16_is_faster
+from top_erl.primitives import Primitive, make_primitive
+from top_erl.rollout.collector import EpisodeCollector, Scores
+from top_erl.rollout.player import make_player
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task
 
@@ -34,6 +35,7 @@ class Training:
     def __init__(self, config: RunConfig, hardware: Hardware | None = None) -> None:
         """Build everything; `hardware` is what an earlier session of the same run used."""
         self.config = config
+        method = find_method(config.method)
         self.task = make_task(config.task)
         self.spec = self.task.spec
         self.hardware = hardware or choose_hardware(config, self.task)
@@ -42,33 +44,27 @@ class Training:
         self.progress = Progress()
         self._crowding = Crowding(self.hardware.threads) if self.hardware.threads > 1 else None
         device = _device(config.hardware.device)
-        if config.hardware.precision == "bf16" and not isinstance(config, TopErlRun):
-            raise UserError("Only top_erl has matrix products in bf16: use --precision float32.")
-        if config.hardware.precision == "bf16" and not bf16_pays(device):
-            _LOG.warning("This processor has no bfloat16 instructions that we know of: --precision float32 is faster.")
-        if config.hardware.precision == "bf16" and isinstance(config, TopErlRun) and config.algorithm.critic.dropout:
-            _LOG.warning("With critic.dropout, gradients are computed in float32: --precision bf16 has little effect.")
-        primitive = make_primitive(config.primitive, self.spec) if isinstance(config, EpisodicRun) else None
-        self.learner = kind_of(config.method).learner(
-            config,
-            RunParts(
-                task=self.task,
-                task_id=config.task,
-                spec=self.spec,
-                seed=config.seed,
-                total_iterations=self.total_iterations,
-                workers=self.hardware.workers,
-                device=device,
-                primitive=primitive,
-                collector=None if primitive is None else self._collector(primitive),
-            ),
+        if config.hardware.precision == "bf16":
+            _check_bf16(method, device)
+        primitive = None
+        if isinstance(config, EpisodicRun):
+            primitive = make_primitive(config.primitive, self.spec.num_dof, self.spec.dt)
+        setup = Setup(
+            task=self.task,
+            spec=self.spec,
+            seed=config.seed,
+            total_iterations=self.total_iterations,
+            device=device,
+            primitive=primitive,
+            collector=None if primitive is None else self._collector(method, primitive),
         )
+        self.learner = method.build(config, setup)
+        if config.hardware.precision == "bf16":
+            self.learner.use_bf16()
 
-    def _collector(self, primitive: ProDmp) -> EpisodeCollector:
-        """Make what plays the policy's episodes."""
-        stored = stored_episodes(self.config)
-        check_stride(self.spec, stored.stride)
-        behaviour = isinstance(self.config, TopErlRun) and self.config.algorithm.trust_region.anchor == "behaviour"
+    def _collector(self, method: Method, primitive: Primitive) -> EpisodeCollector:
+        """Make what plays the policy's episodes; methods without a replay of episodes take them as they are."""
+        stored = self.config.hyper_parameters.stored if method.stores_episodes else StoredEpisodes()
         return EpisodeCollector(
             make_player(self.task, self.config.task, self.hardware.workers),
             self.spec,
@@ -77,15 +73,8 @@ class Training:
             stride=stored.stride,
             reward_scale=stored.reward_scale,
             reward_shift=stored.reward_shift,
-            keep_behaviour=behaviour,
+            keep_behaviour=method.keeps_behaviour and stored.behaviour,
         )
-
-    @property
-    def bf16_route(self) -> str:
-        """How matrices are multiplied in bfloat16, which depends on the processor; empty in float32."""
-        if self.config.hardware.precision != "bf16":
-            return ""
-        return type(low_products(_device(self.config.hardware.device))).__name__
 
     @property
     def belongs_to(self) -> dict[str, Any]:
@@ -159,11 +148,20 @@ class Training:
         self.task.close()
 
 
+def _check_bf16(method: Method, device: torch.device) -> None:
+    """Refuse bfloat16 for a method that has it not, and warn where it is slow."""
+    if not method.has_bf16:
+        able = ", ".join(other.name for other in METHODS if other.has_bf16)
+        raise UserError(f"{method.name} has no matrix products in bf16, only {able} has: use --precision float32.")
+    if not bf16_is_faster(device):
+        _LOG.warning("This processor has no bfloat16 instructions that we know of: --precision float32 is faster.")
+
+
 def _device(name: str) -> torch.device:
     """Check that a device exists."""
     try:
         device = torch.device(name)
-        torch.empty(0, dtype=torch.float64, device=device)
+        float(torch.zeros((), dtype=torch.float64, device=device))  # reads a number, which `meta` cannot
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"The device {name!r} cannot be used here ({reason}); use --device cpu.") from None
