@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 
+from top_erl.cli.extensions import import_extensions
 from top_erl.errors import UserError, unknown_name
 
 USAGE = """\
@@ -23,6 +24,7 @@ Learn smooth reference trajectories with episodic reinforcement learning.
   top-erl tasks [TASK]                  list tasks, or show one in full
   top-erl tasks TASK --preview a.png    … and draw it
   top-erl methods                       list learning methods
+  top-erl COMMAND --import MODULE ...   import a module first that registers methods, targets or primitives of your own
 """
 
 
@@ -51,20 +53,12 @@ def _dispatch(words: list[str]) -> int:
 
         print(__version__)
         return 0
-    modules = {
-        "train": "commands",
-        "resume": "commands",
-        "evaluate": "commands",
-        "plot": "commands_show",
-        "tasks": "commands_show",
-        "methods": "commands_show",
-    }
+    modules = dict.fromkeys(("train", "resume", "evaluate"), "runs") | dict.fromkeys(
+        ("plot", "tasks", "methods"), "show"
+    )
     if words[0] not in modules:
         raise unknown_name("command", words[0], modules)
-    module = importlib.import_module(f"top_erl.{modules[words[0]]}")  # heavy imports wait until a command is known
+    words = import_extensions(words)
+    module = importlib.import_module(f"top_erl.cli.{modules[words[0]]}")  # heavy imports wait until a command is known
     command: Callable[[list[str]], int] = getattr(module, words[0])
     return command(words[1:])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,18 +15,19 @@ from rich.console import Console
 from rich.table import Table
 
 from top_erl.agent import Agent
-from top_erl.cli_parsing import option_value, parse
-from top_erl.commands_video import check_renders, film_policy
+from top_erl.cli.extensions import IMPORTED
+from top_erl.cli.parsing import option_value, parse
+from top_erl.cli.pictures import FILMS, check_picture_file
+from top_erl.cli.video import check_renders, film_policy
+from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, UserError
-from top_erl.experiment.config import RunConfig
+from top_erl.experiment.configs import load_config, refuse_unnamed_code
 from top_erl.experiment.folder import RunFolder, new_run_path
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
-from top_erl.experiment.trust import check_trusted
-from top_erl.pictures import FILMS, check_picture_file
 from top_erl.report.curves import plot_runs, plotting_available
-from top_erl.rollout import Scores
+from top_erl.rollout.collector import Scores
 from top_erl.seeding import episode_seeds
 
 TRAIN_HELP = """\
@@ -100,16 +101,16 @@ def train(words: list[str]) -> int:
     """Train anew."""
     config_file = option_value(words, "config", "")
     if config_file:
-        start = RunConfig.from_yaml(Path(config_file))
+        start = load_config(Path(config_file))
     else:
         method, task, scale = (
             option_value(words, name, getattr(RunConfig, name)) for name in ("method", "task", "scale")
         )
         start = preset(method, task, scale)
-    kind = _options_of(type(start))
-    options = parse(kind, words, prog="top-erl train", description=TRAIN_HELP, default=kind(start))
+    options_type = _options_of(type(start))
+    options = parse(options_type, words, prog="top-erl train", description=TRAIN_HELP, default=options_type(start))
     if config_file:
-        check_trusted(options.run, option_value(words, "task", ""))
+        refuse_unnamed_code(options.run, option_value(words, "task", ""))
     console = Console()
     folder = RunFolder(options.run_dir or new_run_path(options.run))
     folder.check_free()
@@ -125,7 +126,7 @@ def train(words: list[str]) -> int:
 
 
 def _options_of(run: type[RunConfig]) -> type[TrainOptions]:
-    """The options of `top-erl train` for a method: those of its kind of run."""
+    """The options of `top-erl train` for a method: those of its configuration."""
     field = ("run", Annotated[run, tyro.conf.arg(name="")])
     return make_dataclass("TrainOptions", [field], bases=(TrainOptions,), frozen=True)
 
@@ -220,9 +221,9 @@ def _run(training: Training, folder: RunFolder, console: Console) -> int:
 
 
 def _typed(path: Path, task: str) -> str:
-    """A run folder as it is typed in a shell, with the task if that is code and must be named."""
+    """A run folder as it is typed in a shell, with the task if that is code and must be named, and what it imports."""
     named = f" --task {shlex.quote(task)}" if ":" in task else ""
-    return shlex.quote(str(path)) + named
+    return shlex.quote(str(path)) + named + "".join(f" --import {shlex.quote(name)}" for name in IMPORTED)
 
 
 def _score_table(scores: Scores, title: str) -> Table:

@@ -10,10 +10,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from top_erl.cli_parsing import parse
-from top_erl.commands_listing import print_family, print_tasks
+from top_erl.cli.listing import print_namespace, print_tasks
+from top_erl.cli.parsing import parse
 from top_erl.errors import UserError
-from top_erl.experiment.methods import METHODS
 from top_erl.report.curves import plot_runs
 from top_erl.tasks import make_task
 
@@ -60,7 +59,7 @@ def tasks(words: list[str]) -> int:
     if options.task is None:
         print_tasks(console)
         return 0
-    if print_family(console, options.task):
+    if print_namespace(console, options.task):
         return 0
     spec = make_task(options.task).spec
     table = Table(show_header=False, box=None)
@@ -77,8 +76,8 @@ def tasks(words: list[str]) -> int:
 
 def _preview(name: str | None, path: Path) -> int:
     """Draw a task."""
-    from top_erl.commands_video import check_renders, preview  # networks' library, slow to import
-    from top_erl.pictures import STILLS, check_picture_file
+    from top_erl.cli.pictures import STILLS, check_picture_file
+    from top_erl.cli.video import check_renders, preview  # networks' library, slow to import
 
     if name is None:
         raise UserError("Name the task to draw: top-erl tasks TASK --preview task.png.")
@@ -97,8 +96,10 @@ def methods(words: list[str]) -> int:
     """List learning methods."""
     if words and words[0] not in ("-h", "--help"):
         raise UserError("top-erl methods takes no options.")
-    table = Table("method", "what it is", box=None, header_style="bold")
-    for name, line in METHODS.items():
-        table.add_row(name, line)
+    from top_erl.algorithms.registry import METHODS  # brings the networks' library, slow to import
+
+    table = Table("method", "acts", "what it is", box=None, header_style="bold")
+    for method in METHODS:
+        table.add_row(method.name, "every step" if method.acts_by_steps else "once", method.description)
     Console().print(table)
     return 0

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from top_erl.cli.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
 from top_erl.errors import UserError
-from top_erl.experiment.config import make_primitive
-from top_erl.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
-from top_erl.rollout import Scores
+from top_erl.primitives import make_primitive
+from top_erl.rollout.collector import Scores
 from top_erl.tasks import Task, TaskSpec
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _filmed(agent: Agent, seeds: Sequence[int], every: int, say: Callable[[str],
     learner, spec = agent.training.learner, agent.training.spec
     for number, seed in enumerate(seeds, start=1):
         title = [f"{spec.id}", f"{number} of {len(seeds)}", f"seed {seed}"]
-        results = result_parts(spec, learner.evaluate([seed]))
+        results = result_words(spec, learner.evaluate([seed]))
         say(f"filming {number} of {len(seeds)}: seed {seed}, {', '.join(results)}")
         for step, picture in zip(_steps(spec, every), learner.film(seed, every), strict=True):
             shown = captioned(picture, title, [f"{(step + 1) * spec.dt:.2f} s", *results])
@@ -78,13 +78,13 @@ def thinned(task: Task, seed: int, reference: Array, every: int) -> list[tuple[i
     return list(zip(_steps(task.spec, every), task.frames(seed, reference, every), strict=True))
 
 
-def result_parts(spec: TaskSpec, scores: Scores) -> list[str]:
+def result_words(spec: TaskSpec, scores: Scores) -> list[str]:
     """Say how one episode went: its return, success if the task knows it, the other metrics."""
-    parts = [f"return {scores.returns[0]:.2f}"]
+    words = [f"return {scores.returns[0]:.2f}"]
     for name in sorted(spec.metrics, key=lambda name: name != "success"):
         value = float(scores.metrics[name][0])
-        parts.append(("success" if value else "no success") if name == "success" else f"{name} {value:.3g}")
-    return parts
+        words.append(("success" if value else "no success") if name == "success" else f"{name} {value:.3g}")
+    return words
 
 
 def preview(task: Task, path: Path) -> None:
@@ -93,7 +93,7 @@ def preview(task: Task, path: Path) -> None:
 
     spec = task.spec
     starts = task.begin([0])
-    primitive = make_primitive(spec.primitive, spec)
+    primitive = make_primitive(spec.primitive, spec.num_dof, spec.dt)
     params = np.random.default_rng(0).standard_normal(primitive.num_params)
     reference = primitive.trajectory(
         torch.from_numpy(params),

@@ -66,7 +66,7 @@ def write_film(path: Path, pictures: Iterable[Picture], rate: float) -> int:
 
 
 def captioned(picture: Picture, *lines: Sequence[str]) -> Picture:
-    """Put lines of text below a picture, [H, W, 3]: the parts of each line as far as they fit.
+    """Put lines of text below a picture, [H, W, 3]: the words of each line as far as they fit.
 
     The first line is dark, others are lighter. The result has an even number of rows and columns, as films need.
     """
@@ -76,8 +76,8 @@ def captioned(picture: Picture, *lines: Sequence[str]) -> Picture:
     page = Image.new("RGB", size, _PAPER)
     page.paste(Image.fromarray(picture), (0, 0))
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(_FONT_SIZE)
-    for number, parts in enumerate(lines):
-        text = _fitting(parts, width - 2 * _MARGIN, font)
+    for number, words in enumerate(lines):
+        text = _fitting(words, width - 2 * _MARGIN, font)
         draw.text((_MARGIN, height + _MARGIN / 2 + _LINE * number), text, font=font, fill=_FAINT if number else _INK)
     return np.asarray(page)
 
@@ -95,11 +95,11 @@ def side_by_side(pictures: Sequence[Picture], gap: int = 4) -> Picture:
     return np.concatenate([pictures[0], *chain.from_iterable((blank, picture) for picture in pictures[1:])], axis=1)
 
 
-def _fitting(parts: Sequence[str], width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    """Join as many parts as fit into a width in pixels, at least the first."""
-    text = parts[0]
-    for part in parts[1:]:
-        longer = f"{text}  ·  {part}"
+def _fitting(words: Sequence[str], width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
+    """Join as many words as fit into a width in pixels, at least the first."""
+    text = words[0]
+    for word in words[1:]:
+        longer = f"{text}  ·  {word}"
         if font.getlength(longer) > width:
             break
         text = longer

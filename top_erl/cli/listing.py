@@ -15,14 +15,14 @@ from top_erl.errors import UserError
 from top_erl.tasks import TaskSpec, make_task, task_ids
 
 _MANY = 12
-"""A family of more tasks than this, with the same facts, is listed by name only."""
+"""A namespace of more tasks than this, with the same facts, is listed by name only."""
 _PACKAGES = {"metaworld": ("metaworld", "metaworld")}
 """Families that need an optional package: its name, and the extra that brings it."""
 
 
 def print_tasks(console: Console) -> None:
-    """List all tasks, family by family."""
-    for name, members in groupby(sorted(task_ids(), key=_order), key=_family):
+    """List all tasks, namespace by namespace."""
+    for name, members in groupby(sorted(task_ids(), key=_order), key=_namespace):
         tasks = {id: _spec(id) for id in members}
         if _is_uniform(tasks):
             _print_heading(console, name, tasks)
@@ -37,9 +37,9 @@ def print_tasks(console: Console) -> None:
     console.print("One in full: top-erl tasks TASK, with pictures: --preview task.png", highlight=False)
 
 
-def print_family(console: Console, name: str) -> bool:
-    """List the tasks of one family with what each is; False if there is no such family."""
-    tasks = {id: _spec(id) for id in task_ids() if _family(id) == name.rstrip("/")}
+def print_namespace(console: Console, name: str) -> bool:
+    """List the tasks of one namespace with what each is; False if there is no such one."""
+    tasks = {id: _spec(id) for id in task_ids() if _namespace(id) == name.rstrip("/")}
     if _is_uniform(tasks):
         _print_heading(console, name, tasks)
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -52,14 +52,14 @@ def print_family(console: Console, name: str) -> bool:
     return bool(tasks)
 
 
-def _family(id: str) -> str:
+def _namespace(id: str) -> str:
     """The part of a task's name before the last slash; empty if there is none."""
     return id.rpartition("/")[0]
 
 
 def _order(id: str) -> tuple[bool, str, str]:
-    """Sort by family, ours first, then by name."""
-    return _family(id) != "top_erl", _family(id), id
+    """Sort by namespace, ours first, then by name."""
+    return _namespace(id) != "top_erl", _namespace(id), id
 
 
 def _spec(id: str) -> TaskSpec | str:
@@ -76,12 +76,12 @@ def _facts(spec: TaskSpec | str) -> str:
 
 
 def _is_uniform(tasks: dict[str, TaskSpec | str]) -> bool:
-    """Whether a family is large, and its tasks are alike."""
+    """Whether a namespace is large, and its tasks are alike."""
     return len(tasks) > _MANY and len({_facts(spec) for spec in tasks.values()}) == 1
 
 
 def _print_heading(console: Console, name: str, tasks: dict[str, TaskSpec | str]) -> None:
-    """Say what the tasks of a large family have in common."""
+    """Say what the tasks of a large namespace have in common."""
     facts = _facts(next(iter(tasks.values())))
     console.print(Text.assemble((name, "bold"), f": {len(tasks)} tasks, {facts}"))
 
@@ -95,7 +95,7 @@ def _print_each(console: Console, tasks: dict[str, TaskSpec | str]) -> None:
 
 
 def _print_need(console: Console, name: str) -> None:
-    """Say what a family needs that is not installed."""
+    """Say what a namespace needs that is not installed."""
     package, extra = _PACKAGES.get(name.rstrip("/"), ("", ""))
     if package and importlib.util.find_spec(package) is None:
         console.print(Text(f"  To play them: pip install 'top-erl[{extra}]'", style="yellow"))
