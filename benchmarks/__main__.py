@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import attention, growth, products, rollouts, startup, steps
-from top_erl.experiment.cores import available_cores
-from top_erl.experiment.hardware import prepare_process
+from top_erl.hardware.choice import prepare_process
+from top_erl.hardware.cores import available_cores
 
 SECTIONS = {
     "products": products.run,

@@ -7,7 +7,7 @@ import statistics
 import torch
 
 from benchmarks.timing import interleaved
-from top_erl.models.attention import BatchedAttention, CausalAttention, FusedAttention, group_size, make_attention
+from top_erl.models.fast.attention import BatchedAttention, CausalAttention, FusedAttention, group_size, make_attention
 
 SHAPES = {"laptop": (64, 4, 960), "paper": (128, 8, 4096)}
 """Width, heads and tokens of a pass."""
@@ -26,7 +26,7 @@ def run(quick: bool) -> list[dict[str, object]]:
                 attention.forward(inputs)  # noqa: B023
                 attention.backward(grad)  # noqa: B023
 
-            chosen = make_attention(length, heads, inputs.device)
+            chosen = make_attention(length, heads)
             contestants = (BatchedAttention(heads), FusedAttention(heads), chosen)
             functions = [lambda _, contestant=contestant: attend(contestant) for contestant in contestants]
             seconds = interleaved(functions, 10 if quick else 40)

@@ -14,7 +14,7 @@ from benchmarks.plain_reference import PlainUpdates
 from benchmarks.sizes import BOX, MEDIUM, SIZES, Size
 from benchmarks.synthetic import make_learner
 from benchmarks.timing import interleaved, peak_memory
-from top_erl.algorithms import SegmentsConfig
+from top_erl.algorithms.top_erl.segments import SegmentsConfig
 
 GROWTH = {
     "batch": [replace(MEDIUM, batch=batch) for batch in (32, 64, 128, 256)],
@@ -63,7 +63,7 @@ def _measure_memory(name: str, kind: str) -> int:
     """Peak growth of this process over a critic step with five segments (the same for both kinds)."""
     size = next(size for size in SIZES if size.name == name)
     learner = make_learner(size, SegmentsConfig("fixed_count", 5), episodes=size.batch)
-    updates = learner if kind == "ours" else PlainUpdates(learner, projection_per_copy=False)
+    updates = learner if kind == "ours" else PlainUpdates(learner)
     batch = learner.replay.gather(torch.arange(size.batch))
 
     def step() -> None:

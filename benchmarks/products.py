@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.timing import interleaved
-from top_erl.models.products import FULL, Products, low_products
+from top_erl.models.fast.products import FULL, Products, low_products
 
 SHAPES = {"laptop": (960, 64), "paper": (6144, 128)}
 """Tokens and width."""
@@ -17,7 +17,7 @@ SHAPES = {"laptop": (960, 64), "paper": (6144, 128)}
 
 def run(quick: bool) -> list[dict[str, object]]:
     """Billions of operations a second: forward, backward to the tokens, backward to the weights."""
-    low = low_products(torch.device("cpu"))
+    low = low_products()
     rows: list[dict[str, object]] = []
     for name, (tokens, width) in SHAPES.items():
         for inputs, outputs in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)):
@@ -34,7 +34,7 @@ def run(quick: bool) -> list[dict[str, object]]:
 def _rates(products: Products, tokens: int, inputs: int, outputs: int, rounds: int) -> list[float]:
     """Rates of the three products of a layer, taking turns."""
     data, weight, grad = (
-        products.factor(torch.randn(shape)) for shape in ((tokens, inputs), (outputs, inputs), (tokens, outputs))
+        products.cast(torch.randn(shape)) for shape in ((tokens, inputs), (outputs, inputs), (tokens, outputs))
     )
     seconds = interleaved(
         [
@@ -50,7 +50,7 @@ def _rates(products: Products, tokens: int, inputs: int, outputs: int, rounds: i
 
 def machine() -> dict[str, object]:
     """The processor, with what it can do that matters here, and the way to bfloat16 that it is given."""
-    route = type(low_products(torch.device("cpu"))).__name__
+    route = type(low_products()).__name__
     return {"processor": _processor(), "bf16_route": route, "torch": torch.__version__}
 
 

@@ -12,7 +12,8 @@ from benchmarks.plain_reference import PlainUpdates
 from benchmarks.sizes import LAPTOP, SIZES, SMALL, Size
 from benchmarks.synthetic import make_learner
 from benchmarks.timing import MatmulClock, critic_operations, interleaved, policy_operations
-from top_erl.algorithms import SegmentsConfig, TopErlLearner
+from top_erl.algorithms.top_erl.learner import TopErlLearner
+from top_erl.algorithms.top_erl.segments import SegmentsConfig
 
 CUTS = {
     "1": SegmentsConfig("fixed_count", 1),
@@ -34,8 +35,6 @@ class StepTiming:
     plain_ms: float
     ratio: float
     """Plain over ours."""
-    plain_once_ratio: float | None
-    """The same when the plain reference projects a shared covariance once, as the authors do (small sizes only)."""
     matmul_share: float
     """Needed operations over (time x the machine's float32 rate at the same products, measured in the same round)."""
 
@@ -50,20 +49,18 @@ def measure(size: Size, cut: str, rounds: int, low: bool = False) -> list[StepTi
     row = _IN_A_ROW if size is LAPTOP else 1
     learner = make_learner(size, CUTS[cut])
     if low:
-        learner.use_low_precision()
-    contestants = [PlainUpdates(learner)]
-    if size in SMALL:
-        contestants.append(PlainUpdates(learner, projection_per_copy=False))
+        learner.use_bf16()
+    plain = PlainUpdates(learner)
     rows = []
     for name, operations in (("critic", critic_operations), ("policy", policy_operations)):
         clock = MatmulClock(size.batch * (size.horizon + 1), size.width, name)
         ours = _critic_step(learner) if name == "critic" else _policy_step(learner)
-        steps = (ours, *(getattr(updates, f"{name}_step") for updates in contestants))
+        steps = (ours, getattr(plain, f"{name}_step"))
         functions = [lambda number, step=step: _run(learner, size, _turn(number, row), step) for step in steps]
-        ours_s, plain_s, *once_s, clock_s = interleaved([*functions, clock], rounds)
-        ours_s, plain_s, *once_s = ([seconds / row for seconds in record] for record in (ours_s, plain_s, *once_s))
+        ours_s, plain_s, clock_s = interleaved([*functions, clock], rounds)
+        ours_s, plain_s = ([seconds / row for seconds in record] for record in (ours_s, plain_s))
         if name == "critic":  # the policy is projected once for all critic steps of an iteration
-            projecting = interleaved([lambda _: learner._projected_replay(None)], 5)[0]
+            projecting = interleaved([lambda _: learner._project_replay(None)], 5)[0]
             share = statistics.median(projecting) / learner.config.learn.critic_steps
             ours_s = [seconds + share for seconds in ours_s]
         needed = [
@@ -76,7 +73,7 @@ def measure(size: Size, cut: str, rounds: int, low: bool = False) -> list[StepTi
             StepTiming(
                 *(size.name, cut, name, "bf16" if low else "float32"),
                 *(1e3 * statistics.mean(ours_s), 1e3 * statistics.mean(plain_s)),
-                *(_ratio(plain_s, ours_s), _ratio(once_s[0], ours_s) if once_s else None),
+                _ratio(plain_s, ours_s),
                 statistics.median(
                     n * c / (o * clock.operations) for n, o, c in zip(needed, ours_s, clock_s, strict=True)
                 ),
@@ -104,7 +101,7 @@ def _run(learner: TopErlLearner, size: Size, seeds: range, step: Callable[..., o
 
 def _critic_step(learner: TopErlLearner) -> Callable[..., object]:
     """A critic step as an iteration makes it: the policy is projected already."""
-    known = learner._projected_replay(None)
+    known = learner._project_replay(None)
     assert known is not None
     gaussian = replace(known, mean=known.mean[: learner.config.learn.batch_size])
     return lambda batch, generator: learner.critic_step(batch, generator, None, gaussian)

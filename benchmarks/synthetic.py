@@ -8,17 +8,14 @@ import numpy as np
 import torch
 
 from benchmarks.sizes import Size
-from top_erl.algorithms import (
-    CollectConfig,
-    LearnConfig,
-    SegmentsConfig,
-    TopErlConfig,
-    TopErlLearner,
-    TrustRegionConfig,
-)
+from top_erl.algorithms.setup import Setup
+from top_erl.algorithms.top_erl.config import CollectConfig, LearnConfig, TopErlConfig, TrustRegionConfig
+from top_erl.algorithms.top_erl.learner import TopErlLearner
+from top_erl.algorithms.top_erl.segments import SegmentsConfig
 from top_erl.models import CriticConfig, PolicyConfig
-from top_erl.primitives import ProDmp, ProDmpConfig
-from top_erl.rollout import EpisodeCollector, LocalPlayer
+from top_erl.primitives import PrimitiveConfig, ProDmp
+from top_erl.rollout.collector import EpisodeCollector
+from top_erl.rollout.player import LocalPlayer
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
 from top_erl.tasks.contract import Array
 
@@ -57,15 +54,11 @@ def make_learner(size: Size, segments: SegmentsConfig | None = None, episodes: i
     count = episodes or size.stored or 2 * size.batch
     task = NoiseTask(size)
     primitive = ProDmp(
-        ProDmpConfig(
-            num_dof=size.dof,
-            dt=size.dt,
-            num_basis=size.basis,
-            tau=size.tau,
-            weights_scale=0.3,
-            goal_scale=0.3,
-            relative_goal=size.relative_goal,
-        )
+        PrimitiveConfig(
+            num_basis=size.basis, tau=size.tau, weights_scale=0.3, goal_scale=0.3, relative_goal=size.relative_goal
+        ),
+        size.dof,
+        size.dt,
     )
     config = TopErlConfig(
         collect=CollectConfig(episodes=1, prefill=count, capacity=count),
@@ -76,7 +69,8 @@ def make_learner(size: Size, segments: SegmentsConfig | None = None, episodes: i
         learn=LearnConfig(batch_size=size.batch, critic_rate=5e-5),
     )
     collector = EpisodeCollector(LocalPlayer(task), task.spec, primitive, seed=0)
-    learner = TopErlLearner(config, primitive, collector, seed=0, total_iterations=1)
+    setup = Setup(task, task.spec, 0, 1, torch.device("cpu"), collector, primitive)
+    learner = TopErlLearner(config, setup)
     learner.prefill()
     _leave_the_anchor(learner)
     return learner

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.sizes import Size
-from top_erl.algorithms.segments import Segments
+from top_erl.algorithms.top_erl.segments import Segments
 
 
 def interleaved(functions: Sequence[Callable[[int], object]], rounds: int, warmup: int = 1) -> list[list[float]]:
@@ -62,7 +62,7 @@ def _products(rows: int, inputs: int, outputs: int, critic: bool) -> list[tuple[
 def critic_operations(size: Size, segments: Segments) -> float:
     """Floating-point operations a critic step cannot do without."""
     online = target = 0.0
-    for length in segments.last_valid.tolist():  # padding is not needed
+    for length in segments.counts.tolist():  # padding is not needed
         online += 3 * _pass(size, size.batch, length + 1, layers=size.layers)  # forward, and twice that backward
         target += _pass(size, size.batch, length + 1, layers=size.layers - 1) + _last_layer(
             size, size.batch, length + 1

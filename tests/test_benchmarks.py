@@ -10,6 +10,8 @@ import torch
 from benchmarks.plain_reference import PlainUpdates
 from benchmarks.sizes import LAPTOP, METAWORLD, Size
 from benchmarks.synthetic import make_learner
+from top_erl.models.fast.critic import FastCritic
+from top_erl.trust_region import Gaussian
 
 SIZES = [
     replace(LAPTOP, batch=5),
@@ -18,12 +20,11 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("per_copy", [True, False])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
-def test_plain_reference_takes_the_same_steps(size: Size, per_copy: bool) -> None:
+def test_plain_reference_takes_the_same_steps(size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FastCritic, "piece_tokens", 2 * size.horizon)  # several pieces
     learner = make_learner(size)
-    learner.chunk_tokens = 2 * size.horizon  # several parts
-    plain = PlainUpdates(learner, projection_per_copy=per_copy)
+    plain = PlainUpdates(learner)
     for seed in range(4):
         losses = []
         for updates in (learner, plain):
@@ -35,3 +36,20 @@ def test_plain_reference_takes_the_same_steps(size: Size, per_copy: bool) -> Non
         assert losses[0] == pytest.approx(losses[1], rel=2e-4, abs=1e-4)
     for ours, theirs in zip(learner.critics.members[0].parameters(), plain.critic.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=5e-5)  # Adam magnifies rounding where gradients vanish
+
+
+def test_plain_policy_steps_freeze_the_critic_and_project_a_shared_covariance_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learner = make_learner(SIZES[0])
+    plain, project, shapes = PlainUpdates(learner), type(learner.projection).project, []
+
+    def counted(self: object, new: Gaussian, *others: object) -> object:
+        shapes.append(new.factor.shape)
+        return project(self, new, *others)
+
+    monkeypatch.setattr(type(learner.projection), "project", counted)
+    plain.policy_step(learner.replay.gather(torch.arange(5)), torch.Generator().manual_seed(0))
+    assert all(parameter.grad is None for parameter in plain.critic.parameters())
+    (shape,) = shapes
+    assert shape.numel() == learner.primitive.num_params**2
