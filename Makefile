@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: train test lint format types bench clean
+.PHONY: train test lint format types bench results clean
 
 train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults (ARGS="--seed 1" for others)
 	$(BIN)/top-erl train $(ARGS)
@@ -24,8 +24,11 @@ format: $(VENV)/.installed-dev  ## mend formatting
 types: $(VENV)/.installed-dev  ## strict types on the package
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-dev  ## speed, against a plain reference and the machine's own limit
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.installed-dev  ## speed, against a plain reference and the machine's own limit (ARGS="--json FILE")
+	$(BIN)/python -m benchmarks $(ARGS)
+
+results: $(VENV)/.installed-dev  ## tables and figures of README, docs and results, from the raw files
+	$(BIN)/python -m results.make
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* build *.egg-info

@@ -1,0 +1,149 @@
+"""What README and docs state follows from the raw files in `results/`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from results.make.__main__ import ROOT, draw_figures, main, tables
+from results.make.figures import FIGURES
+from results.make.learning import comparison
+from results.make.markdown import MISSING, TIMES, digits, fill, names_in, pages, span, table
+from results.make.runs import read_run
+from results.make.speed import steps
+from top_erl.errors import UserError
+
+STATING = ("README.md", "docs/methods.md", "docs/performance.md", "results/README.md")
+"""Pages on which a number in a table is a result."""
+
+
+def copy_pages(folder: Path) -> list[Path]:
+    for page in pages(ROOT):
+        (folder / page).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / page, folder / page)
+    return pages(folder)
+
+
+def test_committed_tables_are_those_of_the_raw_files(tmp_path: Path) -> None:
+    copies = copy_pages(tmp_path)
+    main(["--into", str(tmp_path), "--tables-only"])
+    stale = [str(page) for page in copies if (tmp_path / page).read_text() != (ROOT / page).read_text()]
+    assert not stale, "run `make results`"
+
+
+def test_a_number_changed_by_hand_is_put_right(tmp_path: Path) -> None:
+    copy_pages(tmp_path)
+    page = tmp_path / "README.md"
+    wrong = re.sub(r"^\| 2 \| 0\.\d\d \|", "| 2 | 1.00 |", page.read_text(), count=1, flags=re.MULTILINE)
+    page.write_text(wrong)
+    main(["--into", str(tmp_path), "--tables-only"])
+    assert page.read_text() == (ROOT / "README.md").read_text() != wrong
+
+
+def test_a_page_that_asks_for_an_unknown_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "README.md").write_text("<!-- results: nothing -->\n<!-- end -->\n")
+    with pytest.raises(SystemExit, match="1"):
+        main(["--into", str(tmp_path)])
+    assert capsys.readouterr().err.startswith("README.md asks for the table nothing, which there is not")
+
+
+def test_every_table_is_asked_for() -> None:
+    asked = {name for page in pages(ROOT) for name in names_in((ROOT / page).read_text())}
+    assert asked == set(tables(ROOT / "results"))
+
+
+@pytest.mark.parametrize("page", STATING)
+def test_no_table_states_a_number_by_hand(page: str) -> None:
+    by_hand = re.sub(r"<!-- results: .*?<!-- end -->", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    assert not [line for line in by_hand.splitlines() if re.match(r"\|.*\d\.\d", line)]
+
+
+def test_links_into_results_lead_somewhere() -> None:
+    for page in pages(ROOT):
+        for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", (ROOT / page).read_text()):
+            target = (ROOT / page.parent / link).resolve()
+            assert target.exists() or not target.is_relative_to(ROOT / "results"), f"{page} links to {link}"
+
+
+def test_figures_can_be_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = draw_figures(ROOT, tmp_path)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
+    assert {path.stem for path in (ROOT / "results/figures").iterdir()} == set(FIGURES)
+
+
+def make_run(folder: Path, method: str, seed: int, successes: list[float], fresh: list[float] | None = None) -> Path:
+    """A run of ten thousand steps and a minute an iteration, evaluated in every second one."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump({"method": method, "task": "a/b", "seed": seed}))
+    (folder / "fingerprint.json").write_text("{}")
+    lines = ["iteration,env_steps,wall_time,evaluation_success"]
+    for index, success in enumerate(successes, start=1):
+        lines += [f"{2 * index - 1},{20000 * index - 10000},{120 * index - 60},{success}"]
+        lines += [f"{2 * index},{20000 * index},{120 * index},"]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+    if fresh is not None:
+        (folder / "evaluation.json").write_text(json.dumps({"success": fresh, "return": fresh, "failed_episodes": 0}))
+    return folder
+
+
+def test_numbers_of_a_run(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "a", "top_erl", 3, [0.0, 0.8, 0.6], fresh=[1.0, 0.0, 1.0, 1.0]))
+    assert (run.iterations, run.env_steps, run.minutes, run.iteration_seconds) == (6, 60000, 6.0, 60.0)
+    assert run.minutes_to(0.8) == 3.0
+    assert run.minutes_to(0.9) is None
+    assert (run.best(), run.last(), run.last(until=10000)) == (0.8, 0.6, 0.0)
+    assert run.mean_over_steps(until=1e9) == pytest.approx((0.4 + 0.7) / 2)
+    assert run.fresh_mean("success") == 0.75
+    assert run.fresh_mean("max_height") is None
+
+
+def test_a_run_without_fresh_contexts_has_a_dash(tmp_path: Path) -> None:
+    folder = tmp_path / "claims/comparison/via_point_reacher"
+    make_run(folder / "sac-seed1", "sac", 1, [0.1, 0.3])
+    make_run(folder / "top_erl-seed1", "top_erl", 1, [0.1, 0.6], fresh=[1.0, 0.0])
+    _, _, *rows = comparison("via_point_reacher", tmp_path).splitlines()
+    assert rows == [
+        "| `top_erl` | 1 | 0.50 | 0.35 | 30 | 0.50 | 40 |",
+        f"| `sac` | 1 | {MISSING} | 0.20 | {MISSING} | {MISSING} | 40 |",
+    ]
+
+
+def test_step_times_of_a_new_measurement_need_no_second_reference() -> None:
+    row = {"size": "box 2 x 3", "segments": "5", "precision": "bf16", "ratio": 2.0, "matmul_share": 0.5}
+    rows = [{**row, "step": "critic", "ours_ms": 7.123}, {**row, "step": "policy", "ours_ms": 1234.5}]
+    assert steps(rows).splitlines() == [
+        f"| size, cut | critic ms | {TIMES} plain | share | policy ms | {TIMES} plain | share |",
+        "|---|---|---|---|---|---|---|",
+        f"| box 2 {TIMES} 3, 5 segments, bf16 | 7.12 | 2.00 | 0.50 | 1234 | 2.00 | 0.50 |",
+    ]
+
+
+def test_markers() -> None:
+    known = {"a": lambda: table(("x",), [("1",)])}
+    text = "before\n<!-- results: a -->\nold\n<!-- end -->\nafter <!-- results: a -->\n<!-- end -->"
+    made = "<!-- results: a -->\n| x |\n|---|\n| 1 |\n<!-- end -->"
+    assert fill(text, known, "page") == f"before\n{made}\nafter {made}"
+    with pytest.raises(UserError, match="page asks for the table b, which there is not; there are a"):
+        fill("<!-- results: b -->\n<!-- end -->", known, "page")
+    for unfinished in ("<!-- results: a -->\n", "<!-- results: a -->\n<!-- results: a -->\n<!-- end -->"):
+        with pytest.raises(UserError, match="the table a has no end"):
+            fill(unfinished, known, "page")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(8.067, "8.07"), (12.0, "12.0"), (183.2, "183"), (1986.3, "1986"), (0.0123, "0.0123"), (0, "0")]
+)
+def test_three_digits(value: float, text: str) -> None:
+    assert digits(value) == text
+
+
+def test_spans() -> None:
+    assert span([0.5, None, 0.25]) == "0.25 to 0.50"
+    assert span([0.501, 0.499]) == "0.50"
+    assert span([None]) == MISSING
