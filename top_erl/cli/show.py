@@ -100,6 +100,6 @@ def methods(words: list[str]) -> int:
 
     table = Table("method", "acts", "what it is", box=None, header_style="bold")
     for method in METHODS:
-        table.add_row(method.name, "every step" if method.acts_by_steps else "once", method.description)
+        table.add_row(method.name, "per step" if method.acts_by_steps else "per episode", method.description)
     Console().print(table)
     return 0
