@@ -167,7 +167,7 @@ def test_tracked_references(name: str, task_class: type[BoxPushingDense], monkey
     np.testing.assert_allclose(np.stack(actions)[steps], recorded["action"], **near)
     np.testing.assert_allclose(outcomes.reward[0], recorded["reward"], **near)
     assert outcomes.reward.sum() == pytest.approx(float(recorded["total"]), abs=1e-5)
-    measured = [outcomes.metrics[key][0] for key in task.spec.metrics]
+    measured = [outcomes.metrics[key][0] for key in task.spec.metrics if key != "success_any"]
     np.testing.assert_allclose(measured, recorded["final"], rtol=1e-8, atol=1e-6)
 
 

@@ -127,7 +127,7 @@ class EpisodeCollector:
     def finish(self) -> tuple[EpisodeBatch, Scores]:
         """Wait for the episodes begun by `start`; they come in the form that the replay stores."""
         rollout, scores = self.finish_rollout()
-        return self._stored(rollout), scores
+        return self.stored(rollout), scores
 
     def finish_rollout(self) -> tuple[Rollout, Scores]:
         """Wait for the episodes begun by `start`; they come in full."""
@@ -136,6 +136,17 @@ class EpisodeCollector:
         pending, self._pending = self._pending, None
         outcomes = self.player.outcomes()
         self.episodes_collected += len(pending.seeds)
+        return self._rollout(pending, outcomes)
+
+    def play(self, policy: GaussianPolicy, seeds: Sequence[int], noise: Tensor | None = None) -> tuple[Rollout, Scores]:
+        """Play the policy's mean, or samples with noise, [B, P], on the given seeds; no training episodes."""
+        starts = self.player.begin(seeds)
+        reference, params, gaussian = self._references(policy, starts, noise)
+        self.player.play(reference)
+        return self._rollout(_Pending(list(seeds), starts, reference, params, gaussian), self.player.outcomes())
+
+    def _rollout(self, pending: _Pending, outcomes: EpisodeOutcomes) -> tuple[Rollout, Scores]:
+        """The episodes that were played to the end, in full."""
         good = self._good(outcomes)
         count, horizon = len(good), self.spec.horizon
         time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
@@ -218,7 +229,7 @@ class EpisodeCollector:
             _LOG.warning("%s. The episode is left out, and the run goes on.", failure.sentence)
         return good
 
-    def _stored(self, rollout: Rollout) -> EpisodeBatch:
+    def stored(self, rollout: Rollout) -> EpisodeBatch:
         """Down-sample episodes to tokens: every `stride`-th state and action, block sums of rewards."""
         stride = self.stride
         measured = np.concatenate((rollout.position, rollout.velocity), axis=-1)  # [B, 2D]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,6 +69,14 @@ def checked_return(task: str, name: str, value: object, shape: tuple[int, ...], 
     if not np.isfinite(array).all():
         raise RunStopped(f"{task} returned {non_finite_word(array)} in its {name} {when}.")
     return array
+
+
+def checked_metrics(spec: TaskSpec, values: Mapping[str, float], seed: int) -> dict[str, float]:
+    """Return what was measured at the end of an episode, named as in `spec.metrics`, or say what is wrong with it."""
+    when = f"at the end of the episode with seed {seed}"
+    if set(values) != set(spec.metrics):
+        raise UserError(f"{spec.id} measured {sorted(values)} {when}; its spec names {sorted(spec.metrics)}.")
+    return {name: float(checked_return(spec.id, f"metric {name!r}", values[name], (), when)) for name in spec.metrics}
 
 
 def non_finite_word(array: Array) -> str:

@@ -43,7 +43,8 @@ class TaskSpec:
     dt: float
     """Seconds per control step."""
     metrics: tuple[str, ...]
-    """Names of the per-episode metrics, read at the last step. `success` (0 or 1) is among them if the task has one."""
+    """Names of the per-episode metrics, read at the last step. `success` (0 or 1) is among them if the task has one;
+    `success_any` (0 or 1: solved after any step, by the same rule) if it can say so after every step."""
     primitive: PrimitiveConfig = field(default_factory=PrimitiveConfig)
     """Movement-primitive settings that suit the task."""
     stride: int = 1
@@ -55,12 +56,17 @@ class TaskSpec:
     version: str = "1"
     """Version of the reward and success rule; changes when either changes."""
     success_rule: str = ""
-    """One sentence that says what counts as success."""
+    """One sentence that says what counts as `success`, at the last step."""
     description: str = ""
     """One sentence that says what the task is."""
     family: str = ""
     """Tasks that share the paper's hyper-parameters: box_pushing_dense, box_pushing_sparse, hopper_jump or metaworld;
     empty: none of them."""
+
+    def __post_init__(self) -> None:
+        """Refuse `success_any` where there is no success."""
+        if "success_any" in self.metrics and "success" not in self.metrics:
+            raise UserError(f"{self.id} names the metric success_any; its metrics must name success as well.")
 
     @property
     def duration(self) -> float:

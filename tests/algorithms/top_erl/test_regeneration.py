@@ -31,7 +31,7 @@ def test_the_same_parameters_give_the_same_actions(name: str, condition: str, st
     learner = tiny_learner(tiny_config(**changes), task=TinyTask(horizon=12), **KINDS[name])
     learner.collector.start(learner.policy, 4)
     rollout, _ = learner.collector.finish_rollout()
-    batch = learner.collector._stored(rollout)
+    batch = learner.collector.stored(rollout)
     for seed in range(5):
         generator = torch.Generator().manual_seed(seed)
         segments = learner.segmentation.draw(batch.horizon, generator, padded=True)

@@ -43,6 +43,7 @@ class BoxPushingEnv(gym.Env[Array, Array]):
 
     The last step truncates, and also terminates if the box is at the target. `info` holds `num_steps`, `episode_end`,
     and, at the last step (zero before), `is_success`, `box_goal_pos_dist`, `box_goal_rot_dist`, `episode_energy`.
+    `at_target` says after every step what `is_success` says at the last.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": round(1 / DT)}  # type: ignore[misc]
@@ -70,6 +71,8 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         self._start_joints: Array | None = None
         self._num_steps = HORIZON
         self._energy = 0.0
+        self.at_target = False
+        """Whether the box is at the target now, by the rule of success."""
         self._film: tuple[SceneRenderer, Any] | None = None
 
     def _connect(self) -> None:
@@ -98,7 +101,7 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         target = draw_target(self.np_random, start)
         self._target[:] = _wanted_target(options) if options else target
         self._arrange(start)
-        self._num_steps, self._energy = 0, 0.0
+        self._num_steps, self._energy, self.at_target = 0, 0.0, False
         return self._observe(), {}
 
     def step(self, action: Array) -> tuple[Array, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -114,8 +117,9 @@ class BoxPushingEnv(gym.Env[Array, Array]):
             raise RunStopped(f"The simulation of {type(self).__name__} exploded at step {self._num_steps - 1}.")
         observation = self._observe()
         now = self.measure(observation, energy)
+        self.at_target = now.success
         reward = sparse_reward(now, last) if self.sparse else dense_reward(now)
-        return observation, reward, last and now.success, last, self._info(now, last)
+        return observation, reward, last and self.at_target, last, self._info(now, last)
 
     def measure(self, observation: Array, energy: float) -> Measurements:
         """Measure what the reward depends on: the newest observation, [28], and the step's sum of squared torques."""
@@ -179,7 +183,7 @@ class BoxPushingEnv(gym.Env[Array, Array]):
             "box_goal_pos_dist": now.box_distance if last else 0.0,
             "box_goal_rot_dist": now.box_rotation if last else 0.0,
             "episode_energy": self._energy if last else 0.0,
-            "is_success": last and now.success,
+            "is_success": last and self.at_target,
             "num_steps": self._num_steps,
         }
 

@@ -141,7 +141,7 @@ def task_spec(name: str) -> TaskSpec:
         num_dof=NUM_DOF,
         horizon=HORIZON,
         dt=DT,
-        metrics=("success", "obj_to_target"),
+        metrics=("success", "success_any", "obj_to_target"),
         primitive=PRIMITIVE,
         stride=5,
         return_size=1000.0,

@@ -65,7 +65,11 @@ class MetaworldTask(GymnasiumTask):
 
     def metrics(self, env: Any, info: dict[str, Any]) -> Mapping[str, float]:
         """Read Meta-World's success flag and distance at the last step."""
-        return {name: float(info[name]) for name in self.spec.metrics}
+        return {name: float(info[name]) for name in self.spec.metrics if name != "success_any"}
+
+    def is_solved(self, env: Any, info: dict[str, Any]) -> bool:
+        """Read Meta-World's success flag after any step."""
+        return bool(info["success"])
 
     def measured_state(self, observation: Array) -> tuple[Array, Array]:
         """Give the position and velocity, [..., 4] each, that all episodes of this task start with."""
@@ -91,6 +95,8 @@ class MetaworldTask(GymnasiumTask):
             observation[step] = episode.observation
             action = self.control(env, row[:NUM_DOF], row[NUM_DOF:])
             episode.observation, reward[step], _, _, episode.info = env.step(action)
+            if not episode.solved:
+                episode.solved = self.is_solved(env, episode.info)
         self._check(episode.seed, observation, reward)
 
     def _check(self, seed: int, observation: Array, reward: Array) -> None:
