@@ -29,13 +29,13 @@ from top_erl.experiment.callbacks import CallbackLike, as_callback
 from top_erl.experiment.checkpoint import Checkpoint, checkpoint_exists, load_checkpoint, save_checkpoint
 from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.folder import RunFolder
+from top_erl.experiment.fresh import play_fresh
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import RunEnd, run_training
 from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware
 from top_erl.primitives import Reference
 from top_erl.rollout.collector import Scores
-from top_erl.seeding import episode_seeds
 from top_erl.tasks import EpisodeStarts, Task, TaskSpec
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ class Agent:
         """Play the deterministic policy on fresh contexts, which neither training nor its evaluations see."""
         if episodes < 1 or seed < 0:
             raise UserError("An evaluation needs at least 1 episode, and a seed that is not negative.")
-        seeds = episode_seeds(seed, "fresh", 0, episodes)
-        return self.training.learner.evaluate(seeds)
+        return play_fresh(self.training, episodes, seed)
 
     def predict(
         self,

@@ -1,7 +1,8 @@
 """Errors meant for the person at the keyboard.
 
 A `UserError` carries one sentence that says what is wrong and what to do. The command line prints that sentence
-without a traceback and exits with the error's code: 2 for bad input, 1 for a run that had to stop.
+without a traceback and exits with the error's code: 2 for bad input, 1 for a run that had to stop, 75 for a folder
+that is in use.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ class RunStopped(UserError):  # noqa: N818 - it names what happened, and is show
 
 class RunDiverged(RunStopped):
     """A run whose numbers exploded; resuming would only repeat it."""
+
+
+class FolderBusy(UserError):  # noqa: N818 - it names what happened, and is shown to users
+    """A folder that another process is writing to; trying again later may work."""
+
+    exit_code = 75  # what Unix programs answer to that
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> UserError:

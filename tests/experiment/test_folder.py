@@ -44,6 +44,7 @@ def test_what_identifies_a_run(folder: RunFolder, tiny: RunConfig) -> None:
     assert (fingerprint["seed"], fingerprint["task"], fingerprint["task_version"]) == (0, "toy", "1")
     assert fingerprint["packages"]["torch"] == torch.__version__.split("+")[0] or "torch" in fingerprint["packages"]
     assert fingerprint["machine"]["cores"] >= 1
+    assert fingerprint["horizon"] == 6
     assert _names(folder) == [3, 6]
 
 

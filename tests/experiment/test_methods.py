@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from dataclasses import replace
@@ -124,6 +125,9 @@ def test_a_trained_policy_is_evaluated_and_filmed(
     assert main([*words, "--json", str(tmp_path / "numbers.json")]) == 0
     assert "3 fresh episodes" in capsys.readouterr().out
     assert film.stat().st_size > 10_000
+    packages = json.loads((run / "fingerprint.json").read_text())["packages"]
+    by_steps = find_method(method).acts_by_steps
+    assert ({"stable-baselines3", "pink-noise-rl"} & set(packages) != set()) == by_steps
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ def read_yaml(path: Path) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error}.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
 

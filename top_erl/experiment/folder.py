@@ -15,24 +15,27 @@ from typing import Any
 from safetensors.torch import save_file
 
 from top_erl.algorithms.divergence import Diverged
-from top_erl.config.run import RunConfig
+from top_erl.config.run import EpisodicRun, RunConfig
 from top_erl.config.serialize import write_whole, write_yaml
 from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.checkpoint import Checkpoint, checkpoint_paths, load_checkpoint, rotate, save_checkpoint
 from top_erl.experiment.configs import load_config
+from top_erl.experiment.lock import FolderLock
 from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware
 from top_erl.hardware.cores import available_cores
 
 _PACKAGES = ("top-erl", "torch", "numpy", "gymnasium", "mujoco", "metaworld", "safetensors")
+_STEP_PACKAGES = ("stable-baselines3", "pink-noise-rl")
+"""Packages that decide the numbers of step-based methods only."""
 
 
 class RunFolder:
     """Reads and writes a run's folder."""
 
-    def __init__(self, path: Path) -> None:
-        """Point at a folder; it need not exist yet."""
-        self.path = path
+    def __init__(self, path: Path, lock: FolderLock | None = None) -> None:
+        """Point at a folder; it need not exist yet. `lock` is that of a folder which is held already."""
+        self.path, self._lock = path, lock
 
     @staticmethod
     def open(path: Path) -> RunFolder:
@@ -50,11 +53,24 @@ class RunFolder:
                 f"{self.path} holds a run already: go on with `top-erl resume {self.path}`, or give another --run-dir."
             )
 
+    def hold(self) -> None:
+        """Keep other processes from writing to the folder until `release`, or until this process ends."""
+        if self._lock is None:
+            self._lock = FolderLock(self.path)
+
+    def release(self) -> None:
+        """Let others write to the folder."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
     def create(self, training: Training) -> None:
-        """Make the folder and write what identifies the run."""
+        """Make the folder, hold it, and write what identifies the run."""
         self.check_free()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self.hold()
+            self.check_free()  # somebody may have been quicker
             self.write_fingerprint(training)
             self.write_config(training.config)  # last: it makes the folder a run
         except OSError as error:
@@ -150,14 +166,16 @@ def new_run_path(config: RunConfig, base: Path = Path("runs")) -> Path:
 
 def _fingerprint(training: Training) -> dict[str, Any]:
     """What this run is made of: versions, seed, machine, task."""
-    installed = {package.name: package.version for package in metadata.distributions()}
-    versions = {name: installed[name] for name in _PACKAGES if name in installed}
+    installed = {package.name.replace("_", "-"): package.version for package in metadata.distributions()}
+    wanted = _PACKAGES if isinstance(training.config, EpisodicRun) else (*_PACKAGES, *_STEP_PACKAGES)
+    versions = {name: installed[name] for name in wanted if name in installed}
     return {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "seed": training.config.seed,
         "task": training.spec.id,
         "task_version": training.spec.version,
         "success_rule": training.spec.success_rule,
+        "horizon": training.spec.horizon,
         "python": platform.python_version(),
         "packages": versions,
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": available_cores()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import threading
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from top_erl.algorithms.divergence import Diverged
 from top_erl.config.run import RunConfig
-from top_erl.errors import RunDiverged, UserError
+from top_erl.errors import RunDiverged, RunStopped, UserError
 from top_erl.experiment.callbacks import BaseCallback
 from top_erl.experiment.checkpoint import forget_after
 from top_erl.experiment.configs import refuse_unnamed_code
@@ -23,6 +24,7 @@ from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.metrics import make_sinks, metric_columns
 from top_erl.experiment.metrics_file import Row, Sink
+from top_erl.experiment.status_file import State, StatusFile
 from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware
 
@@ -51,27 +53,57 @@ def run_training(
     checkpoints go there. Without a console nothing is shown.
     """
     callback = callback or BaseCallback()
-    sinks = _open_sinks(training, folder)
     row: Row = {}
     callback.on_training_start()
+    with (
+        _interruptible() as interrupt,
+        _recorded(training, folder, interrupt) as sinks,
+        _display(console, training) as display,
+    ):
+        while training.progress.iteration < training.total_iterations and not interrupt.requested:
+            callback.on_rollout_start()
+            row = _advance(training, folder)
+            callback.on_rollout_end()
+            for sink in sinks:
+                sink.write(row)
+            display.show(row)
+            go_on = callback.on_step(row)
+            _save_if_due(training, folder, last=interrupt.requested or not go_on)
+            if not go_on:
+                break
+    callback.on_training_end()
+    return RunEnd(_is_finished(training, interrupt), row)
+
+
+@contextmanager
+def _recorded(training: Training, folder: RunFolder | None, interrupt: _Interrupt) -> Iterator[list[Sink]]:
+    """Hold a run's folder and open what its rows go to; afterwards `status.json` says how it ended."""
+    if folder is None:
+        yield []
+        return
+    folder.hold()
+    status = StatusFile(folder.path, training.total_iterations)
+    state: State = "stopped"
+    sentence = ""
+    sinks: list[Sink] = []
     try:
-        with _interruptible() as interrupt, _display(console, training) as display:
-            while training.progress.iteration < training.total_iterations and not interrupt.requested:
-                callback.on_rollout_start()
-                row = _advance(training, folder)
-                callback.on_rollout_end()
-                for sink in sinks:
-                    sink.write(row)
-                display.show(row)
-                go_on = callback.on_step(row)
-                _save_if_due(training, folder, last=interrupt.requested or not go_on)
-                if not go_on:
-                    break
+        sinks += [*_open_sinks(training, folder), status]
+        status.say("running", training.progress.iteration, training.progress.wall_time)
+        yield sinks
+        state = "finished" if _is_finished(training, interrupt) else "stopped"
+    except UserError as error:
+        state, sentence = "failed" if isinstance(error, RunDiverged) else "stopped", str(error)
+        raise
     finally:
         for sink in sinks:
             sink.close()
-    callback.on_training_end()
-    return RunEnd(not interrupt.requested or training.progress.iteration >= training.total_iterations, row)
+        with contextlib.suppress(RunStopped):  # a full disk has been complained about
+            status.say(state, training.progress.iteration, training.progress.wall_time, sentence)
+        folder.release()
+
+
+def _is_finished(training: Training, interrupt: _Interrupt) -> bool:
+    return not interrupt.requested or training.progress.iteration >= training.total_iterations
 
 
 def resume_training(
@@ -94,9 +126,17 @@ def resume_training(
     if threads is not None and threads < 1:
         raise UserError("--threads must be at least 1.")
     wanted = {"workers": workers, "threads": threads, "device": device}
-    training = Training(
-        *_for_this_session(folder, {name: value for name, value in wanted.items() if value is not None})
-    )
+    folder.hold()
+    try:
+        session = _for_this_session(folder, {name: value for name, value in wanted.items() if value is not None})
+        return _resumed(folder, Training(*session), fall_back, total_env_steps)
+    except BaseException:
+        folder.release()
+        raise
+
+
+def _resumed(folder: RunFolder, training: Training, fall_back: bool, total_env_steps: int | None) -> Training:
+    """Bring a new training to where its folder's newest checkpoint is."""
     if folder.bf16_route() not in (None, training.learner.bf16_route):
         _LOG.warning(
             "This processor multiplies in bfloat16 by another route: numbers go on in kind, not digit by digit."
@@ -125,9 +165,7 @@ def _for_this_session(folder: RunFolder, wanted: dict[str, Any]) -> tuple[RunCon
     return config, hardware and replace(hardware, **own)
 
 
-def _open_sinks(training: Training, folder: RunFolder | None) -> list[Sink]:
-    if folder is None:
-        return []
+def _open_sinks(training: Training, folder: RunFolder) -> list[Sink]:
     config = training.config
     columns = metric_columns(training.spec.metrics, training.learner.columns)
     return make_sinks(folder.path, config.log, config.to_dict(), columns, training.progress)

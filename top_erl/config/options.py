@@ -1,0 +1,71 @@
+"""Options as text, named as on the command line, applied to a configuration: `{"learn.target": "q"}`."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from top_erl.config.changes import changed
+from top_erl.errors import UserError, unknown_name
+
+T = TypeVar("T")
+
+
+def with_options(config: T, options: Mapping[str, str]) -> T:
+    """Apply options to a configuration; those that do not exist and values of a wrong type are refused."""
+    known = {name: (path, hint) for name, path, hint in _options(type(config), "", "")}
+    changes: dict[str, Any] = {}
+    for option, text in options.items():
+        name = option_name(option)
+        if name not in known:
+            raise unknown_name("option", f"--{name}", [f"--{each}" for each in known])
+        path, hint = known[name]
+        changes[path] = _value(hint, text, name)
+    return changed(config, changes)
+
+
+def option_name(word: str) -> str:
+    """An option as it is spelled on the command line, without the leading dashes."""
+    return word.removeprefix("--").replace("_", "-")
+
+
+def _options(kind: Any, name: str, path: str) -> Iterator[tuple[str, str, Any]]:
+    """Names of all options of a nested configuration, where they stand in it, and their types."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        hint, hidden = hints[field.name], False
+        if typing.get_origin(hint) is typing.Annotated:
+            hidden = any(getattr(extra, "name", None) == "" for extra in hint.__metadata__)
+            hint = typing.get_args(hint)[0]
+        here = name if hidden else f"{name}{option_name(field.name)}"
+        if dataclasses.is_dataclass(hint):
+            yield from _options(hint, here if hidden else f"{here}.", f"{path}{field.name}.")
+        else:
+            yield here, f"{path}{field.name}", hint
+
+
+def _value(hint: Any, text: str, name: str) -> Any:
+    """Read a text as a value of a type."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        found = [choice for choice in arguments if str(choice) == text]
+        if not found:
+            raise unknown_name(f"value of --{name}", text, map(str, arguments))
+        return found[0]
+    if origin in (typing.Union, types.UnionType):
+        if text.lower() == "none":
+            return None
+        return _value(next(argument for argument in arguments if argument is not type(None)), text, name)
+    if origin is tuple:
+        return tuple(_value(arguments[0], word, name) for word in text.split())
+    if hint is bool and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if hint is str:
+        return text
+    try:
+        return {int: int, float: float}[hint](text)
+    except (KeyError, ValueError):
+        raise UserError(f"--{name} should be {getattr(hint, '__name__', hint)}, not {text!r}.") from None
