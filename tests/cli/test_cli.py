@@ -21,7 +21,7 @@ from top_erl.experiment.metrics_file import read_metrics
 from top_erl.experiment.presets import preset
 
 STEPS = f"--total-env-steps={6 * (4 + 4 * 3)}"  # 4 iterations
-COMMANDS = ["train", "resume", "evaluate", "plot", "tasks", "methods"]
+COMMANDS = ["train", "resume", "evaluate", "plot", "sweep", "status", "report", "compare", "tasks", "methods"]
 
 Output = pytest.CaptureFixture[str]
 
@@ -52,7 +52,7 @@ def test_train_says_what_it_does_and_what_to_do_next(tmp_path: Path, capsys: Out
     assert "iteration     1/4" in out
     assert (path / "curves.png").stat().st_size > 1000
     assert {file.name for file in path.iterdir()} == {
-        *("config.yaml", "fingerprint.json", "metrics.csv", "checkpoints", "curves.png")
+        *("config.yaml", "fingerprint.json", "metrics.csv", "checkpoints", "curves.png", "status.json", ".lock")
     }
     assert load_config(path / "config.yaml").seed == 3
 

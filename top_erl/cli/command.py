@@ -21,11 +21,23 @@ Learn smooth reference trajectories with episodic reinforcement learning.
   top-erl evaluate RUN --episodes 100   play the trained policy on fresh contexts
   top-erl evaluate RUN --video a.mp4    … and film it
   top-erl plot RUN [RUN ...]            draw learning curves
+  top-erl sweep NAME                    train a set of runs: many methods, tasks and seeds
+  top-erl status SWEEP                  how far a sweep is
+  top-erl report SWEEP_OR_RUNS          one page with curves, tables and figures, to open in a browser
+  top-erl compare RUN RUN               what differs between two runs
   top-erl tasks [TASK]                  list tasks, or show one in full
   top-erl tasks TASK --preview a.png    … and draw it
   top-erl methods                       list learning methods
   top-erl COMMAND --import MODULE ...   import a module first that registers methods, targets or primitives of your own
 """
+
+_MODULES = {
+    **dict.fromkeys(("train", "resume", "evaluate"), "runs"),
+    **dict.fromkeys(("plot", "tasks", "methods"), "show"),
+    **dict.fromkeys(("sweep", "status"), "sweeps"),
+    **dict.fromkeys(("report", "compare"), "report"),
+}
+"""Where each command is."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,12 +65,9 @@ def _dispatch(words: list[str]) -> int:
 
         print(__version__)
         return 0
-    modules = dict.fromkeys(("train", "resume", "evaluate"), "runs") | dict.fromkeys(
-        ("plot", "tasks", "methods"), "show"
-    )
-    if words[0] not in modules:
-        raise unknown_name("command", words[0], modules)
+    if words[0] not in _MODULES:
+        raise unknown_name("command", words[0], _MODULES)
     words = import_extensions(words)
-    module = importlib.import_module(f"top_erl.cli.{modules[words[0]]}")  # heavy imports wait until a command is known
+    module = importlib.import_module(f"top_erl.cli.{_MODULES[words[0]]}")  # heavy imports wait until a command is known
     command: Callable[[list[str]], int] = getattr(module, words[0])
     return command(words[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass, make_dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.configs import load_config, refuse_unnamed_code
 from top_erl.experiment.folder import RunFolder, new_run_path
+from top_erl.experiment.fresh import write_scores
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
@@ -150,6 +150,7 @@ def resume(words: list[str]) -> int:
     if done >= total:
         console.out("This run is complete; --total-env-steps trains it further.", highlight=False)
         training.close()
+        folder.release()
         return 0
     return _run(training, folder, console)
 
@@ -184,13 +185,7 @@ def _evaluate(agent: Agent, options: EvaluateOptions) -> int:
     if scores.failures:
         console.out(f"{scores.failures} of {options.episodes} episodes failed and are left out.", highlight=False)
     if options.json is not None:
-        numbers: dict[str, object] = {"return": scores.returns.tolist()}
-        numbers.update({name: values.tolist() for name, values in scores.metrics.items()})
-        numbers["failed_episodes"] = scores.failures
-        try:
-            options.json.write_text(json.dumps(numbers), encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"Cannot write {options.json}: {error}") from None
+        write_scores(options.json, scores)
     if options.video is not None:
         seeds = episode_seeds(options.seed, "fresh", 0, min(options.video_episodes, options.episodes))
         film_policy(agent, seeds, options.video, partial(console.out, highlight=False))

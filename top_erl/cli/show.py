@@ -65,6 +65,8 @@ def tasks(words: list[str]) -> int:
     table = Table(show_header=False, box=None)
     for name in ("id", "description", "success_rule", "version", "horizon", "dt", "duration", "num_dof"):
         table.add_row(name.replace("_", " "), str(getattr(spec, name)))
+        if name == "success_rule" and "success_any" in spec.metrics:
+            table.add_row("success any", "The same rule after any step of the episode, be it the last or one before.")
     table.add_row("observation", f"{spec.observation_dim} entries")
     table.add_row("context mask", "all" if spec.context_mask is None else str(spec.context_mask))
     table.add_row("metrics", ", ".join(spec.metrics))

@@ -81,10 +81,11 @@ def thinned(task: Task, seed: int, reference: Array, every: int) -> list[tuple[i
 def result_words(spec: TaskSpec, scores: Scores) -> list[str]:
     """Say how one episode went: its return, success if the task knows it, the other metrics."""
     words = [f"return {scores.returns[0]:.2f}"]
-    for name in sorted(spec.metrics, key=lambda name: name != "success"):
-        value = float(scores.metrics[name][0])
-        words.append(("success" if value else "no success") if name == "success" else f"{name} {value:.3g}")
-    return words
+    numbers = {name: float(scores.metrics[name][0]) for name in spec.metrics}
+    if "success" in numbers:
+        on_the_way = " at the end, but before" if numbers.pop("success_any", 0.0) else ""
+        words.append("success" if numbers.pop("success") else f"no success{on_the_way}")
+    return words + [f"{name} {value:.3g}" for name, value in numbers.items()]
 
 
 def preview(task: Task, path: Path) -> None:

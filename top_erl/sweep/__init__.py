@@ -1,0 +1,1 @@
+"""Sets of runs: which there are, who runs them, how far they are."""
