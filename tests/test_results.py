@@ -16,7 +16,10 @@ from results.make.learning import comparison
 from results.make.markdown import MISSING, TIMES, digits, fill, names_in, pages, span, table
 from results.make.runs import read_run
 from results.make.speed import steps
+from results.make.sweeps import draw_sweep, sweep_folders, sweep_table, take
 from top_erl.errors import UserError
+from top_erl.experiment.status_file import StatusFile
+from top_erl.sweep.definition import Sweep, write_sweep
 
 STATING = ("README.md", "docs/methods.md", "docs/performance.md", "results/README.md")
 """Pages on which a number in a table is a result."""
@@ -73,8 +76,10 @@ def test_links_into_results_lead_somewhere() -> None:
 def test_figures_can_be_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn = draw_figures(ROOT, tmp_path)
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
-    assert {path.stem for path in (ROOT / "results/figures").iterdir()} == set(FIGURES)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn if path.suffix == ".png")
+    kept = {path.relative_to(ROOT / "results/figures") for path in (ROOT / "results/figures").rglob("*.*")}
+    assert kept == {path.relative_to(tmp_path / "results/figures") for path in drawn}
+    assert {Path(f"{name}.png") for name in FIGURES} <= kept
 
 
 def make_run(folder: Path, method: str, seed: int, successes: list[float], fresh: list[float] | None = None) -> Path:
@@ -147,3 +152,30 @@ def test_spans() -> None:
     assert span([0.5, None, 0.25]) == "0.25 to 0.50"
     assert span([0.501, 0.499]) == "0.50"
     assert span([None]) == MISSING
+
+
+def test_a_sweep_is_taken_over_with_its_table_and_figures(tmp_path: Path) -> None:
+    """Two variants and two seeds: raw files are copied, and the numbers are those of hand."""
+    pytest.importorskip("matplotlib")
+    sweep = tmp_path / "sweeps" / "pair"
+    definition = Sweep("pair", ("a/b",), seeds=(1, 2), variants={"v": {}, "q": {"learn.target": "q"}})
+    fresh = {("v", 1): [1.0, 1.0], ("v", 2): [1.0, 0.0], ("q", 1): [0.0, 0.0], ("q", 2): [0.0, 0.0]}
+    for cell in definition.cells():
+        run = make_run(sweep / cell.name, "top_erl", cell.seed, [0.0, 0.6], fresh=fresh[cell.variant, cell.seed])
+        StatusFile(run, 4).say("finished", 4, 240.0)
+    write_sweep(sweep, definition)
+    taken = take(sweep, tmp_path / "results")
+    assert taken == tmp_path / "results" / "sweeps" / "pair"
+    assert sweep_folders(tmp_path / "results") == [taken]
+    _, _, *rows = sweep_table(taken).splitlines()
+    assert [row.split(" | ")[:4] for row in rows] == [
+        ["| `top_erl · v`", "success at the last step", "2", "0.75 (0.50 to 1.00)"],
+        ["| `top_erl · q`", "success at the last step", "2", "0.00 (0.00 to 0.00)"],
+    ]
+    assert all(row.endswith("| 30 | 3.0 |") for row in rows)
+    drawn = draw_sweep(taken, tmp_path / "figures")
+    assert {path.suffix for path in drawn} <= {".png", ".md", ".tex"}
+    assert any(path.stem == "ablations" for path in drawn)
+    (sweep / "top_erl-b-v-seed1" / "evaluation.json").unlink()
+    with pytest.raises(UserError, match="has unfinished runs, such as top_erl-b-v-seed1"):
+        take(sweep, tmp_path / "results")

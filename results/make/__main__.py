@@ -11,6 +11,7 @@ from results.make.figures import FIGURES, draw
 from results.make.learning import LEARNING
 from results.make.markdown import Tables, fill, pages
 from results.make.speed import SPEED
+from results.make.sweeps import draw_sweep, sweep_folders, sweep_table, take
 from top_erl.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def tables(results: Path) -> Tables:
     """All tables by name; each is made when it is asked for."""
-    return {name: partial(make, results) for name, make in {**LEARNING, **SPEED}.items()}
+    known = {name: partial(make, results) for name, make in {**LEARNING, **SPEED}.items()}
+    return known | {f"sweep_{folder.name}": partial(sweep_table, folder) for folder in sweep_folders(results)}
 
 
 def write_tables(root: Path, into: Path) -> list[Path]:
@@ -39,7 +41,8 @@ def draw_figures(root: Path, into: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name in FIGURES:
         draw(name, root / "results", folder / f"{name}.png")
-    return [folder / f"{name}.png" for name in FIGURES]
+    drawn = [folder / f"{name}.png" for name in FIGURES]
+    return drawn + [path for sweep in sweep_folders(root / "results") for path in draw_sweep(sweep, folder)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,8 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m results.make", description=__doc__)
     parser.add_argument("--into", type=Path, default=ROOT, help="a folder laid out like this repository")
     parser.add_argument("--tables-only", action="store_true", help="draw no figures")
+    parser.add_argument("--take", type=Path, metavar="SWEEP", help="first copy the raw files of this sweep's folder")
     options = parser.parse_args(arguments)
     try:
+        if options.take is not None:
+            print(f"raw files: {take(options.take, ROOT / 'results').relative_to(ROOT)}")
         changed = write_tables(ROOT, options.into)
     except UserError as error:
         parser.exit(1, f"{error}\n")

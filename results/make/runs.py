@@ -2,59 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from top_erl.config.serialize import read_yaml
-from top_erl.experiment.metrics_file import Row, read_metrics
+from top_erl.errors import UserError
+from top_erl.experiment.metrics_file import Row
+from top_erl.report.reading import UnusableRun, read_run_files
+from top_erl.report.records import SUCCESS, RunRecord
 
-SUCCESS = "evaluation_success"
 
-
-@dataclass(frozen=True)
-class Run:
-    """What a run folder holds. `fresh`: each metric's value per episode on contexts that training never saw."""
-
-    folder: Path
-    config: dict[str, Any]
-    fingerprint: dict[str, Any]
-    rows: list[Row]
-    fresh: dict[str, list[float]]
-
-    @property
-    def seed(self) -> int:
-        """The run's seed."""
-        return int(self.config["seed"])
-
-    @property
-    def method(self) -> str:
-        """Name of the method."""
-        return str(self.config["method"])
-
-    @property
-    def task(self) -> str:
-        """Name of the task."""
-        return str(self.config["task"])
+class Run(RunRecord):
+    """A run with what the tables of `results/` ask beside."""
 
     @property
     def iterations(self) -> int:
         """Iterations made."""
         return int(self.rows[-1]["iteration"])
-
-    @property
-    def env_steps(self) -> int:
-        """Control steps of the environment."""
-        return int(self.rows[-1]["env_steps"])
-
-    @property
-    def minutes(self) -> float:
-        """Time of training, evaluations included."""
-        return self.rows[-1]["wall_time"] / 60
 
     @property
     def iteration_seconds(self) -> float:
@@ -69,10 +34,6 @@ class Run:
     def evaluations(self, column: str = SUCCESS, until: float = float("inf")) -> list[Row]:
         """Rows in which a column was measured, up to a number of environment steps."""
         return [row for row in self.rows if column in row and row["env_steps"] <= until]
-
-    def first(self, value: float, column: str = SUCCESS) -> Row | None:
-        """The first evaluation of at least `value`."""
-        return next((row for row in self.evaluations(column) if row[column] >= value), None)
 
     def minutes_to(self, value: float, column: str = SUCCESS) -> float | None:
         """Minutes until an evaluation first reached `value`."""
@@ -98,15 +59,12 @@ class Run:
 @cache
 def read_run(folder: Path) -> Run:
     """Read a run folder."""
-    evaluation = folder / "evaluation.json"
-    fresh = json.loads(evaluation.read_text(encoding="utf-8")) if evaluation.exists() else {}
-    return Run(
-        folder,
-        read_yaml(folder / "config.yaml"),
-        json.loads((folder / "fingerprint.json").read_text(encoding="utf-8")),
-        read_metrics(folder / "metrics.csv"),
-        {name: values for name, values in fresh.items() if isinstance(values, list)},
-    )
+    try:
+        files = read_run_files(folder)
+    except UnusableRun as unusable:
+        raise UserError(f"{folder} is not a run that tables can be made of: {unusable}.") from None
+    what = files.config["method"], files.config["task"], files.config["seed"]
+    return Run(folder, *what, variant="", **vars(files))
 
 
 def read_runs(folder: Path, pattern: str = "**") -> list[Run]:

@@ -52,6 +52,19 @@ def steps(rows: list[dict[str, Any]]) -> str:
     return table(("size, cut", "critic ms", *names, "policy ms", *names), lines)
 
 
+def sweeps(results: Path) -> str:
+    """Two runs at a time by a sweep and by hand, a row per round."""
+    with (_folder(results) / "sweeps.csv").open(encoding="utf-8") as file:
+        rounds = [(float(row["by_hand"]), float(row["by_sweep"])) for row in csv.DictReader(file)]
+    rounds.append((median(hand for hand, _ in rounds), median(sweep for _, sweep in rounds)))
+    names = [*(str(number) for number in range(1, len(rounds))), "median"]
+    rows = [
+        (name, f"{hand:.0f}", f"{sweep:.0f}", f"{sweep / hand:.3f}")
+        for name, (hand, sweep) in zip(names, rounds, strict=True)
+    ]
+    return table(("round", "by hand s", "by sweep s", "sweep / hand"), rows)
+
+
 def versions(results: Path) -> str:
     """Iterations of this version and of the one before the redesign, in turns."""
     path = _folder(results) / "versions.csv"
@@ -183,4 +196,5 @@ SPEED: dict[str, Callable[[Path], str]] = {
     **{f"bench_{name}": partial(section, name) for name in SECTIONS},
     "bench_machine": machine,
     "bench_versions": versions,
+    "bench_sweeps": sweeps,
 }
