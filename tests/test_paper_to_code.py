@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TEXT = (Path(__file__).parents[1] / "docs" / "paper_to_code.md").read_text(encoding="utf-8")
-ROOMS = "algorithms|models|primitives|rollout|tasks|trust_region"
+ROOMS = "algorithms|inspection|models|primitives|rollout|tasks|trust_region"
 NAMES = sorted(set(re.findall(rf"`((?:{ROOMS})\.[\w.]+)`", TEXT)))
 
 
