@@ -113,6 +113,18 @@ def test_the_best_of_a_task_is_marked(tmp_path: Path) -> None:
     assert [[cell["best"] for cell in row[1:]] for row in table["rows"]] == [[True, False]] * 2
 
 
+def test_no_words_stand_twice_in_the_navigation(tmp_path: Path) -> None:
+    write_grid(tmp_path, ["top_erl", "ppo"], [REACH, DOOR], seeds=2)
+    for path in tmp_path.glob("*/metrics.csv"):  # solved at any step: a second score with tables of its own
+        rows = [line.split(",") for line in path.read_text().splitlines()]
+        success = rows[0].index("evaluation_success")
+        column = ["evaluation_success_any", *(row[success] for row in rows[1:])]
+        path.write_text("".join(",".join([*row, more]) + "\n" for row, more in zip(rows, column, strict=True)))
+    tables = _data(tmp_path)["tables"]
+    words = [table["short"] for table in tables if table["short"]]
+    assert len(words) == len(set(words)) < len(tables)
+
+
 def test_names_cannot_end_the_script_they_are_in() -> None:
     text = script_json({"name": "</script><!--<script>\u2028"})
     assert "<" not in text

@@ -43,7 +43,7 @@ function showNotes(parent) {
 function showSections() {
   const bar = document.getElementById("sections");
   for (const section of document.querySelectorAll("main section")) {
-    if (!section.hidden) bar.append(element("a", { href: "#" + section.id }, section.dataset.title));
+    if (!section.hidden && section.dataset.title) bar.append(element("a", { href: "#" + section.id }, section.dataset.title));
   }
 }
 

@@ -31,6 +31,8 @@ def score_tables(runs: Sequence[RunRecord], names: Mapping[str, str]) -> list[Ta
         own[0]["note"] = " ".join([own[0]["note"], *summary.notes])
         if len(summary.tasks) > 1:
             own.insert(1, _each_task(summary, names, f"{prefix}-tasks"))
+        if found:  # a second score is one entry of the navigation, or the same words would stand there twice
+            own[1:] = [table | {"short": ""} for table in own[1:]]
         found += own
     return found
 

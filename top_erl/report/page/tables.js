@@ -71,7 +71,7 @@ function showTable(table, parent) {
   });
   grid.append(element("thead", {}, head));
   draw();
-  const section = element("section", { id: table.id, "data-title": table.short || table.title });
+  const section = element("section", { id: table.id, "data-title": table.short ?? table.title });
   section.append(element("div", { class: "table-head" }, element("h2", {}, table.title), searchBox(table, draw)));
   if (table.note) section.append(element("p", { class: "muted note" }, table.note));
   section.append(element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.title }, grid));
