@@ -68,13 +68,13 @@ def top_erl(*words: str | Path, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str], seconds: float = 400.0) -> tuple[int, str]:
+def finish(process: subprocess.Popen[str], seconds: float = 1200.0) -> tuple[int, str]:
     """Wait for a command; its exit code and what it said."""
     output, _ = process.communicate(timeout=seconds)
     return process.returncode, output
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 300.0) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 900.0) -> None:
     """Wait until something is so."""
     until = time.monotonic() + seconds
     while not condition():
