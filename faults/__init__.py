@@ -1,0 +1,1 @@
+"""Bad luck and bad intent, tried on purpose: `python -m faults`."""
