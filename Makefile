@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: train test lint format types bench results clean
+.PHONY: train test lint format types bench faults results clean
 
 train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults (ARGS="--seed 1" for others)
 	$(BIN)/top-erl train $(ARGS)
@@ -26,6 +26,9 @@ types: $(VENV)/.installed-dev  ## strict types on the package
 
 bench: $(VENV)/.installed-dev  ## speed, against a plain reference and the machine's own limit (ARGS="--json FILE")
 	$(BIN)/python -m benchmarks $(ARGS)
+
+faults: $(VENV)/.installed-dev  ## what may go wrong, tried on purpose, in 15 minutes (ARGS="--table" writes it into the docs)
+	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(ARGS)
 
 results: $(VENV)/.installed-dev  ## tables and figures of README, docs and results, from the raw files
 	$(BIN)/python -m results.make

@@ -1,4 +1,4 @@
-"""The bench that attempts are made on: a folder for each, sessions, seeded luck, and undisturbed runs to compare with."""
+"""The bench that attempts are made on: folders, sessions, seeded luck, and undisturbed runs to compare with."""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ def top_erl(bench: Bench) -> Iterator[Attempt]:
     return _random_moments(bench, "top_erl")
 
 
-@scenario("kill.top_erl_workers", "the same with two workers and overlap; no process is left over", share=3.0, endless=True)
+@scenario(
+    "kill.top_erl_workers", "the same with two workers and overlap; no process is left over", share=3.0, endless=True
+)
 def top_erl_workers(bench: Bench) -> Iterator[Attempt]:
     """Two workers play while the networks are updated."""
     return _random_moments(bench, "top_erl, two workers")
@@ -77,7 +79,7 @@ def _disturbed(bench: Bench, kind: str, sent: list[signal.Signals]) -> None:
     for number in sent:
         done = rows_written(run)
         further = done + bench.draw.choice((0, 1, 2, 4))
-        session.until(lambda further=further: rows_written(run) >= further)  # type: ignore[misc]
+        session.until(partial(_has_rows, run, further))
         time.sleep(bench.draw.uniform(0.0, 0.06))
         group = number != signal.SIGKILL and bench.draw.random() < 0.5
         session.send(number, group=group)
@@ -86,6 +88,10 @@ def _disturbed(bench: Bench, kind: str, sent: list[signal.Signals]) -> None:
         run, session = _go_on(bench, kind, run)
     session.succeeds()
     must_be_the_same(run, whole)
+
+
+def _has_rows(run: Path, rows: int) -> bool:
+    return rows_written(run) >= rows
 
 
 def _go_on(bench: Bench, kind: str, run: Path) -> tuple[Path, Session]:
@@ -104,8 +110,8 @@ def _killed_while_saving(bench: Bench) -> None:
     session = bench.start("train", *TINY["top_erl"], "--run-dir", run, folder=run.parent)
     for _ in range(3):
         done = rows_written(run) + bench.draw.randint(1, 4)
-        session.until(lambda done=done: rows_written(run) >= done)  # type: ignore[misc]
-        session.until(lambda: being_saved(run), pause=0.0)
+        session.until(partial(_has_rows, run, done))
+        session.until(partial(being_saved, run), pause=0.0)
         session.send(signal.SIGKILL)
         if session.wait() == 0:
             break

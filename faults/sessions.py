@@ -1,10 +1,11 @@
-"""Sessions of `top-erl` in processes of their own, and what is demanded of each: an end, a sentence, nothing left over."""
+"""Sessions of `top-erl` in processes of their own; each must end, with no traceback and nothing left over."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from faults.scenario import Lost
 from faults.server import Order
 
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE = 120.0
+PATIENCE = 180.0
 """Seconds after which a session counts as stuck; the longest undisturbed one takes a tenth of that."""
 _GRACE = 10.0
 """Seconds that worker processes have to notice that their parent is gone."""
@@ -66,28 +67,28 @@ class Session:
             time.sleep(0.005)
         self._must_be_gone()
         if "Traceback" in self.output:
-            raise Lost(f"a traceback: {self._last_line()}")
+            raise Lost(f"a traceback: {self.last_line()}")
         return code
 
     def succeeds(self, seconds: float = PATIENCE) -> str:
         """Wait for a good end; what was printed."""
         code = self.wait(seconds)
         if code:
-            raise Lost(f"exit code {code} instead of 0: {self._last_line()}")
+            raise Lost(f"exit code {code} instead of 0: {self.last_line()}")
         return self.output
 
     def refuses(self, *codes: int) -> str:
         """Wait for an end with one of these codes and a sentence; the sentence."""
         code, wanted = self.wait(), codes or (1, 2)
         if code not in wanted:
-            raise Lost(f"exit code {code} instead of {' or '.join(map(str, wanted))}: {self._last_line()}")
+            raise Lost(f"exit code {code} instead of {' or '.join(map(str, wanted))}: {self.last_line()}")
         return self.sentence()
 
     def sentence(self) -> str:
         """What the command said last, which must be one sentence for its user."""
         said = [line for line in self.output.splitlines() if line.startswith("top-erl: ")]
         if len(said) != 1 or len(said[0]) < len("top-erl: ") + 10:
-            raise Lost(f"no single sentence: {self._last_line()}")
+            raise Lost(f"no single sentence: {self.last_line()}")
         return said[0].removeprefix("top-erl: ")
 
     def kill(self) -> None:
@@ -96,7 +97,7 @@ class Session:
             os.killpg(self.pid, signal.SIGKILL)
 
     def _stuck(self) -> Lost:
-        last = self._last_line()
+        last = self.last_line()
         self.kill()
         return Lost(f"stuck: {last}")
 
@@ -108,9 +109,10 @@ class Session:
                 raise Lost(f"{len(alive)} process(es) left over")
             time.sleep(0.01)
 
-    def _last_line(self) -> str:
+    def last_line(self) -> str:
+        """The last line that was printed, or that nothing was."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        return lines[-1][:160] if lines else "it printed nothing"
+        return re.sub(r"\S*/room_\d+/", "", lines[-1])[:160] if lines else "it printed nothing"
 
 
 def group_members(group: int) -> list[int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from results.make.faults import FAULTS
 from results.make.figures import FIGURES, draw
 from results.make.learning import LEARNING
 from results.make.markdown import Tables, fill, pages
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def tables(results: Path) -> Tables:
     """All tables by name; each is made when it is asked for."""
-    known = {name: partial(make, results) for name, make in {**LEARNING, **SPEED}.items()}
+    known = {name: partial(make, results) for name, make in {**LEARNING, **SPEED, **FAULTS}.items()}
     return known | {f"sweep_{folder.name}": partial(sweep_table, folder) for folder in sweep_folders(results)}
 
 
