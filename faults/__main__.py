@@ -65,9 +65,13 @@ def try_all(scenarios: Sequence[Scenario], minutes: float, quick: bool, seed: in
     with a_bench(seed) as bench:
         for number, chosen in enumerate(scenarios):
             share = chosen.share / sum(other.share for other in scenarios[number:])
-            seconds = max(0.0, until - time.monotonic()) * share
+            left = until - time.monotonic()
             bench.begin(chosen.name)
-            rows[chosen.name] = outcome = run(chosen, bench, seconds, chosen.quick if quick else None)
+            if left > 0:
+                outcome = run(chosen, bench, left * share, chosen.quick if quick else None)
+            else:
+                outcome = Outcome(0, 0, 0, "no time was left")
+            rows[chosen.name] = outcome
             console.print(
                 f"{chosen.name}: tried {outcome.tried}, survived {outcome.survived}, lost {outcome.lost} "
                 f"in {outcome.seconds:.0f} s{'. ' + outcome.note if outcome.note else ''}",

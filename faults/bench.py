@@ -7,13 +7,13 @@ import random
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from faults.runs import TINY, newest_checkpoint, rows_written
 from faults.scenario import Lost
-from faults.sessions import Session, Sessions, serving
+from faults.sessions import PATIENCE, Session, Sessions, serving
 
 NOBODY = 65534
 """A user who owns nothing."""
@@ -29,6 +29,7 @@ class Bench:
         self._rooms = 0
         self._whole: dict[str, Path] = {}
         self._halves: dict[str, Path] = {}
+        self._remembered: dict[str, object] = {}
 
     def begin(self, name: str) -> None:
         """Prepare for a scenario: its luck depends on its name and the seed alone."""
@@ -68,6 +69,12 @@ class Bench:
         shutil.copytree(self._halves[kind], path, symlinks=True)
         return path
 
+    def once(self, name: str, make: Callable[[], object]) -> object:
+        """Something that is worked out when it is first asked for."""
+        if name not in self._remembered:
+            self._remembered[name] = make()
+        return self._remembered[name]
+
     def _stopped(self, kind: str) -> Path:
         """Stop a run by Ctrl-C somewhere in the middle; try again if it was faster."""
         for number in range(5):
@@ -82,14 +89,14 @@ class Bench:
 
 
 @contextmanager
-def a_bench(seed: int = 0) -> Iterator[Bench]:
+def a_bench(seed: int = 0, patience: float = PATIENCE) -> Iterator[Bench]:
     """A bench in a temporary folder that other users may look into."""
     top = Path(tempfile.mkdtemp(prefix="top_erl_faults_"))
     try:
         top.chmod(0o755)
         (top / "logs").mkdir()
         (top / "bench").mkdir()
-        with serving(top / "logs") as sessions:
+        with serving(top / "logs", patience) as sessions:
             yield Bench(top / "bench", sessions, seed)
     finally:
         _make_writable(top)

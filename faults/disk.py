@@ -27,11 +27,10 @@ def largest_file(bench: Bench) -> Iterator[Attempt]:
     sizes = sorted({file.stat().st_size for file in newest_checkpoint(bench.whole("top_erl")).iterdir()})
     limits = {*(size - 100 for size in sizes if size > 8000), sizes[-1] // 2, 6000, 12_000}
     for limit in sorted(limits, reverse=True):
-        yield Attempt(f"{limit} bytes", partial(_limited, bench, limit, []))
+        yield Attempt(f"{limit} bytes", partial(_limited, bench, limit, "top_erl"))
     for limit in (6000, 20_000):
-        # nothing is saved before the events are too large
-        words = [*_TENSORBOARD, "--checkpoint.interval=1000"]
-        yield Attempt(f"{limit} bytes, TensorBoard", partial(_limited, bench, limit, words))
+        kind = "top_erl, saved at its end"  # nothing is saved before the events are too large
+        yield Attempt(f"{limit} bytes, TensorBoard", partial(_limited, bench, limit, kind))
 
 
 @scenario(
@@ -61,35 +60,26 @@ def read_only(bench: Bench) -> Iterator[Attempt]:
     yield Attempt("evaluate --json", partial(_only_read, bench, words, works=False))
 
 
-def _limited(bench: Bench, limit: int, words: list[str]) -> None:
+def _limited(bench: Bench, limit: int, kind: str) -> None:
     """Train with a limit on files; then without."""
-    run = bench.room() / "run"
-    options = [*TINY["top_erl"], *words, "--run-dir", run]
+    whole, run = bench.whole(kind), bench.room() / "run"
+    options = [*TINY[kind], "--run-dir", run]
     session = bench.start("train", *options, folder=run.parent, largest_file=limit)
     if session.wait():  # otherwise the limit was hit by nothing that the run needs, such as its curves
         session.refuses()
-    _must_go_on(bench, run, options)
+    _must_go_on(bench, run, options, whole)
 
 
-def _must_go_on(bench: Bench, run: Path, options: list[str | Path]) -> None:
+def _must_go_on(bench: Bench, run: Path, options: list[str | Path], whole: Path) -> None:
     """Resume, or begin if the disk had no space for a beginning; then the run is the undisturbed one."""
     words = ["resume", run] if (run / "config.yaml").exists() else ["train", *options]
     bench.start(*words, folder=run.parent).succeeds()
-    must_be_the_same(run, _undisturbed(bench, options))
-
-
-def _undisturbed(bench: Bench, options: list[str | Path]) -> Path:
-    """The same run without trouble; when it is saved does not change its numbers."""
-    if "--checkpoint.interval=1000" not in options:
-        return bench.whole("top_erl")
-    path = bench.room() / "undisturbed"
-    bench.start("train", *options[:-1], path, folder=path.parent).succeeds()
-    return path
+    must_be_the_same(run, whole)
 
 
 def _filled(bench: Bench, left: int, words: list[str]) -> None:
     """Train on a disk with so many kilobytes left; then make space."""
-    room = bench.room()
+    whole, room = bench.whole("top_erl"), bench.room()
     with _small_disk(room / "disk", kilobytes=2000) as disk:
         run, other = disk / "run", disk / "somebody_elses"
         options = [*TINY["top_erl"], *words, "--run-dir", run]
@@ -98,7 +88,7 @@ def _filled(bench: Bench, left: int, words: list[str]) -> None:
         if session.wait():
             session.refuses()
         other.unlink()
-        _must_go_on(bench, run, options)
+        _must_go_on(bench, run, options, whole)
 
 
 @contextmanager

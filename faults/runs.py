@@ -56,6 +56,7 @@ _TCE = ["--method=tce", "--collect.episodes=2", "--learn.policy-epochs=1", "--le
 TINY = {
     "top_erl": [*_COMMON, *EPISODIC],
     "top_erl, two workers": [*_COMMON, *EPISODIC, "--workers=2", "--collect.overlap"],
+    "top_erl, saved at its end": [*_COMMON, *EPISODIC, "--checkpoint.interval=1000", "--log.tensorboard"],
     "tce": [*_COMMON, *_TCE],
     "tce, a worker": [*_COMMON, *_TCE, "--workers=1"],
     "sac": [*_COMMON, *STEPWISE],

@@ -18,7 +18,7 @@ from faults.scenario import Lost
 from faults.server import Order
 
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE = 180.0
+PATIENCE = 60.0
 """Seconds after which a session counts as stuck; the longest undisturbed one takes a tenth of that."""
 _GRACE = 10.0
 """Seconds that worker processes have to notice that their parent is gone."""
@@ -27,9 +27,9 @@ _GRACE = 10.0
 class Session:
     """One run of a command, the leader of its process group."""
 
-    def __init__(self, pid: int, log: Path, ended: Callable[[], int | None]) -> None:
+    def __init__(self, pid: int, log: Path, ended: Callable[[], int | None], patience: float) -> None:
         """Watch a process; `ended` tells its exit code once it has one."""
-        self.pid, self._log, self._ended = pid, log, ended
+        self.pid, self._log, self._ended, self._patience = pid, log, ended, patience
 
     @property
     def output(self) -> str:
@@ -49,7 +49,7 @@ class Session:
 
     def until(self, condition: Callable[[], bool], pause: float = 0.002) -> bool:
         """Wait until something is so; False if the session ended before."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self._patience
         while not condition():
             if not self.running:
                 return condition()
@@ -58,9 +58,9 @@ class Session:
             time.sleep(pause)
         return True
 
-    def wait(self, seconds: float = PATIENCE) -> int:
+    def wait(self, seconds: float | None = None) -> int:
         """Wait for the end; the exit code, negative for a signal. Nothing of it may be left then, and no traceback."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + (seconds or self._patience)
         while (code := self._ended()) is None:
             if time.monotonic() > until:
                 raise self._stuck()
@@ -70,9 +70,9 @@ class Session:
             raise Lost(f"a traceback: {self.last_line()}")
         return code
 
-    def succeeds(self, seconds: float = PATIENCE) -> str:
+    def succeeds(self) -> str:
         """Wait for a good end; what was printed."""
-        code = self.wait(seconds)
+        code = self.wait()
         if code:
             raise Lost(f"exit code {code} instead of 0: {self.last_line()}")
         return self.output
@@ -130,25 +130,25 @@ def group_members(group: int) -> list[int]:
 class Sessions:
     """Starts sessions and ends those that are still there."""
 
-    def __init__(self, server: subprocess.Popen[str], logs: Path) -> None:
-        """Use a server that listens; what sessions print goes to files in `logs`."""
-        self._server, self._logs = server, logs
+    def __init__(self, logs: Path, patience: float) -> None:
+        """Start nothing yet; what sessions print goes to files in `logs`."""
+        self._logs, self._patience = logs, patience
+        self._server: subprocess.Popen[str] | None = None
         self._count = 0
         self._started: list[Session] = []
 
     def start(self, *words: str | Path, folder: Path, largest_file: int = 0, user: int = 0) -> Session:
         """Start `top-erl` with these words in a directory."""
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
+        self._server = server = self._server or _start_server()
+        assert server.stdin is not None
+        assert server.stdout is not None
         log = self._new_log()
         done = log.with_suffix(".code")
         order = Order([str(word) for word in words], str(folder), str(log), str(done), largest_file, user)
-        self._server.stdin.write(json.dumps(asdict(order)) + "\n")
-        self._server.stdin.flush()
-        pid = int(self._server.stdout.readline())
-        return self._watched(
-            Session(pid, log, lambda: int(done.read_text(encoding="utf-8")) if done.exists() else None)
-        )
+        server.stdin.write(json.dumps(asdict(order)) + "\n")
+        server.stdin.flush()
+        pid = int(server.stdout.readline())
+        return self._watched(pid, log, lambda: int(done.read_text(encoding="utf-8")) if done.exists() else None)
 
     def script(self, code: str, folder: Path) -> Session:
         """Start a Python program, as a user of the library would: nothing is imported beforehand."""
@@ -165,7 +165,7 @@ class Sessions:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return self._watched(Session(process.pid, log, process.poll))
+        return self._watched(process.pid, log, process.poll)
 
     def end_all(self) -> None:
         """Kill the sessions that have not ended, with all their processes."""
@@ -174,22 +174,28 @@ class Sessions:
                 session.kill()
         self._started = []
 
+    def close(self) -> None:
+        """End the sessions, and the process that becomes them."""
+        self.end_all()
+        if self._server is not None:
+            self._server.kill()
+            self._server.communicate()
+
     def _new_log(self) -> Path:
         self._count += 1
         log = self._logs / f"session_{self._count}.log"
         log.touch()
         return log
 
-    def _watched(self, session: Session) -> Session:
-        self._started.append(session)
-        return session
+    def _watched(self, pid: int, log: Path, ended: Callable[[], int | None]) -> Session:
+        self._started.append(Session(pid, log, ended, self._patience))
+        return self._started[-1]
 
 
-@contextlib.contextmanager
-def serving(logs: Path) -> Iterator[Sessions]:
+def _start_server() -> subprocess.Popen[str]:
     """Start the process that becomes sessions."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "COLUMNS": "200"}
-    server = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "faults.server"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -197,13 +203,13 @@ def serving(logs: Path) -> Iterator[Sessions]:
         cwd=ROOT,
         env=environment,
     )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    sessions = Sessions(server, logs)
+
+
+@contextlib.contextmanager
+def serving(logs: Path, patience: float) -> Iterator[Sessions]:
+    """Sessions that have all ended afterwards."""
+    sessions = Sessions(logs, patience)
     try:
         yield sessions
     finally:
-        sessions.end_all()
-        server.stdin.close()
-        server.stdout.close()
-        server.wait(30)
+        sessions.close()

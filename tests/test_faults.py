@@ -28,7 +28,7 @@ FAMILIES = {"kill", "damage", "forged", "disk", "hostile", "together", "environm
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with a_bench() as made:
+    with a_bench(patience=300.0) as made:  # tests share their machine
         yield made
 
 
