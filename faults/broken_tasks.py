@@ -145,7 +145,7 @@ class _WrongShape(PointEnv):
 class _WrongReward(PointEnv):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, *rest = super().step(action)
-        return observation, np.array([reward, reward]), *rest  # type: ignore[return-value]
+        return observation, np.array([reward, reward]), *rest
 
 
 class _MovesAway(PointEnv):

@@ -63,7 +63,7 @@ def read_only(bench: Bench) -> Iterator[Attempt]:
 def _limited(bench: Bench, limit: int, kind: str) -> None:
     """Train with a limit on files; then without."""
     whole, run = bench.whole(kind), bench.room() / "run"
-    options = [*TINY[kind], "--run-dir", run]
+    options: list[str | Path] = [*TINY[kind], "--run-dir", run]
     session = bench.start("train", *options, folder=run.parent, largest_file=limit)
     if session.wait():  # otherwise the limit was hit by nothing that the run needs, such as its curves
         session.refuses()
@@ -72,7 +72,7 @@ def _limited(bench: Bench, limit: int, kind: str) -> None:
 
 def _must_go_on(bench: Bench, run: Path, options: list[str | Path], whole: Path) -> None:
     """Resume, or begin if the disk had no space for a beginning; then the run is the undisturbed one."""
-    words = ["resume", run] if (run / "config.yaml").exists() else ["train", *options]
+    words: list[str | Path] = ["resume", run] if (run / "config.yaml").exists() else ["train", *options]
     bench.start(*words, folder=run.parent).succeeds()
     must_be_the_same(run, whole)
 
@@ -82,7 +82,7 @@ def _filled(bench: Bench, left: int, words: list[str]) -> None:
     whole, room = bench.whole("top_erl"), bench.room()
     with _small_disk(room / "disk", kilobytes=2000) as disk:
         run, other = disk / "run", disk / "somebody_elses"
-        options = [*TINY["top_erl"], *words, "--run-dir", run]
+        options: list[str | Path] = [*TINY["top_erl"], *words, "--run-dir", run]
         other.write_bytes(bytes((2000 - left) * 1024))
         session = bench.start("train", *options, folder=room)
         if session.wait():

@@ -19,13 +19,16 @@ _EPISODIC = [*EPISODIC, *_COMMON, f"--total-env-steps={2 * 30 * broken_tasks.HOR
 _STEPWISE = [
     *STEPWISE,
     *_COMMON,
+    "--learn.update-every=20",
+    "--learn.learning-starts=40",
     f"--collect.steps={4 * broken_tasks.HORIZON}",
     f"--total-env-steps={4 * 15 * broken_tasks.HORIZON}",
 ]
 _PPO = [
     *("--method=ppo", "--collect.environments=2", "--networks.policy-hidden=8", "--networks.critic-hidden=8"),
     *("--learn.epochs=1", "--learn.batch-size=20"),
-    *_STEPWISE[len(STEPWISE) :],
+    *_COMMON,
+    *_STEPWISE[-2:],
 ]
 METHODS = {"top_erl": _EPISODIC, "sac": _STEPWISE, "ppo": _PPO}
 
@@ -57,7 +60,8 @@ def deadly(bench: Bench) -> Iterator[Attempt]:
     """`os._exit`, a segmentation fault, and a step that never ends."""
     for name in DEADLY:
         for workers in (1, 2):
-            words = [*_EPISODIC, f"--workers={workers}", "--collect.timeout=5"]
+            patience = ["--collect.timeout=5"] if name == "Hangs" else []
+            words = [*_EPISODIC, f"--workers={workers}", *patience]
             yield Attempt(f"{name}, {workers} worker(s)", partial(_goes_on, bench, name, words))
 
 

@@ -35,8 +35,8 @@ def _flat(bench: Bench, kind: str, warm: int, end: int, *words: str) -> None:
     """Compare what a run uses at two moments."""
     path = bench.room() / "run"
     steps = f"--total-env-steps={(end + 50) * 100}"
-    options = [*TINY[kind], "--evaluation.interval=40", "--checkpoint.interval=10", *words, steps, "--run-dir", path]
-    session = bench.start("train", *options, folder=path.parent)
+    words = ("--evaluation.interval=40", "--checkpoint.interval=10", *words, steps)
+    session = bench.start("train", *TINY[kind], *words, "--run-dir", path, folder=path.parent)
     before, after = (_at(session, path, rows) for rows in (warm, end))
     session.kill()
     for number, (megabytes, files) in after.items():
