@@ -144,6 +144,7 @@ from top_erl.hardware.choice import Hardware
 if __name__ == "__main__":
     agent = TopErl("broken_tasks:PointTask", hardware=Hardware(threads=1, workers=2))
     agent.learn(total_env_steps=1, progress_bar=False)
+    print("trained", flush=True)
     {end}
 """
 _ENDS = {"falls off its end": ("pass", 0), "calls sys.exit": ("sys.exit(0)", 0), "raises": ("raise LookupError", 1)}

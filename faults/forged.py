@@ -33,12 +33,12 @@ def _without(tensors: Tensors, name: str) -> Tensors:
 
 
 ALTERED: dict[str, Callable[[Tensors, str], Tensors]] = {
+    "missing": _without,
     "empty": lambda tensors, name: {**tensors, name: tensors[name].flatten()[:0]},
     "longer": _longer,
     "of two more axes": lambda tensors, name: {**tensors, name: tensors[name][None, None]},
     "of whole numbers": lambda tensors, name: {**tensors, name: tensors[name].to(torch.int8)},
     "in double precision": lambda tensors, name: {**tensors, name: tensors[name].to(torch.float64)},
-    "missing": _without,
     "under another name": lambda tensors, name: {**_without(tensors, name), f"{name}_": tensors[name]},
     "beside an unknown one": lambda tensors, name: {**tensors, "surplus": tensors[name]},
 }

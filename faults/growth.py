@@ -24,11 +24,11 @@ def run(bench: Bench) -> Iterator[Attempt]:
         yield Attempt(kind, partial(_flat, bench, kind, _WARM, _END))
 
 
-@scenario("growth.short", "the same over a hundred iterations, with a checkpoint after each", quick=1, share=0.5)
+@scenario("growth.short", "the same over sixty iterations, with a checkpoint after each", quick=1, share=0.5)
 def short(bench: Bench) -> Iterator[Attempt]:
     """TOP-ERL, with TensorBoard."""
     words = ("--checkpoint.interval=1", "--log.tensorboard")
-    yield Attempt("top_erl", partial(_flat, bench, "top_erl", 50, 150, *words))
+    yield Attempt("top_erl", partial(_flat, bench, "top_erl", 30, 90, *words))
 
 
 def _flat(bench: Bench, kind: str, warm: int, end: int, *words: str) -> None:

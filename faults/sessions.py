@@ -20,7 +20,7 @@ from faults.server import Order
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 60.0
 """Seconds after which a session counts as stuck; the longest undisturbed one takes a tenth of that."""
-_GRACE = 10.0
+GRACE = 10.0
 """Seconds that worker processes have to notice that their parent is gone."""
 
 
@@ -102,7 +102,7 @@ class Session:
         return Lost(f"stuck: {last}")
 
     def _must_be_gone(self) -> None:
-        until = time.monotonic() + _GRACE
+        until = time.monotonic() + GRACE
         while alive := group_members(self.pid):
             if time.monotonic() > until:
                 self.kill()
