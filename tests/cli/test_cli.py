@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.experiment.variations import SMALL
 from top_erl.cli import main
 from top_erl.cli.parsing import option_value
+from top_erl.config.serialize import write_yaml
 from top_erl.errors import UserError
 from top_erl.experiment.configs import load_config
 from top_erl.experiment.metrics_file import read_metrics
@@ -88,6 +90,38 @@ def test_a_configuration_repeats_a_run(run: Path, tmp_path: Path, capsys: Output
     other = ["--config", str(run / "config.yaml"), "--seed=1", "--run-dir", str(tmp_path / "other")]
     assert main(["train", *other]) == 0  # and options change it
     assert _numbers(tmp_path / "other") != _numbers(run)
+
+
+def test_without_a_trust_region_the_bound_on_the_entropy_goes_too(run: Path, tmp_path: Path, capsys: Output) -> None:
+    data = load_config(run / "config.yaml").to_dict()
+    data["algorithm"]["trust_region"]["entropy"] = "linear"
+    write_yaml(tmp_path / "bounded.yaml", data)
+    words = ["train", "--config", str(tmp_path / "bounded.yaml"), *SMALL[:2], "--total-env-steps=30"]
+
+    def entropy(name: str, *options: str) -> str:
+        assert main([*words, "--run-dir", str(tmp_path / name), *options]) == 0
+        config: Any = load_config(tmp_path / name / "config.yaml")
+        assert config.algorithm.trust_region.projection == "none"
+        return str(config.algorithm.trust_region.entropy)
+
+    remark = "There is no trust region, but the entropy keeps its lower bound (linear).\n"
+    assert entropy("off", "--trust_region.projection=none") == "none"
+    assert remark not in capsys.readouterr().out
+    assert entropy("kept", "--trust-region.entropy=linear", "--trust-region.projection", "none") == "linear"
+    assert remark in capsys.readouterr().out
+
+
+def test_a_run_says_how_long_its_fixed_segments_are(tmp_path: Path, capsys: Output) -> None:
+    options = ["--segments.kind=fixed_length", "--segments.fraction=0.4", "--total-env-steps=30"]
+    assert main(["train", *SMALL, "--run-dir", str(tmp_path / "run"), *options]) == 0
+    assert "\nSegments have 2 of 6 tokens: 33.3 %, not 40 %.\n" in capsys.readouterr().out
+
+
+def test_the_help_names_what_gives_25_segments(capsys: Output) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "segments.kind fixed_count" in line]
+    assert "--segments.count 25" in line
 
 
 def test_resume_a_finished_run_and_extend_it(run: Path, tmp_path: Path, capsys: Output) -> None:

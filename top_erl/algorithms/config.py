@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from top_erl.errors import UserError
 from top_erl.trust_region import (
@@ -22,7 +22,8 @@ class ProjectionConfig:
     """How far a policy may move, and how little entropy it may have."""
 
     projection: Literal["kl", "w2", "frobenius", "none"] = "kl"
-    """Distance that is bounded, or none to switch the trust region off (an ablation)."""
+    """Distance that is bounded, or none to switch the trust region off (an ablation). The preset's entropy bound goes
+    with it, unless --trust-region.entropy asks for one."""
     mean_bound: float = 0.05
     """Bound on the mean's part of the distance."""
     covariance_bound: float = 0.002
@@ -30,7 +31,7 @@ class ProjectionConfig:
     regression_weight: float = 1.0
     """Weight of the loss that pulls the network's output towards the projected one."""
     entropy: Literal["none", "linear", "exponential"] = "none"
-    """Schedule of the lower bound on the policy's entropy."""
+    """Schedule of the lower bound on the policy's entropy. With projection none there is one only if asked for."""
     entropy_target: float = 0.0
     """Entropy per parameter at the end of the schedule."""
     entropy_temperature: float = 0.5
@@ -44,6 +45,17 @@ class ProjectionConfig:
             )
         if self.regression_weight < 0.0:
             raise UserError("trust_region.regression_weight must not be negative.")
+
+    def follows(self, start: ProjectionConfig) -> dict[str, Any]:
+        """Settings that follow from those changed since `start`: the entropy bound goes when the trust region does."""
+        switched_off = self.projection == "none" and start.projection != "none"
+        return {"trust_region.entropy": "none"} if switched_off else {}
+
+    def remark(self) -> str:
+        """What is left of the trust region when it is off; empty if nothing is, or it is on."""
+        if self.projection != "none" or self.entropy == "none":
+            return ""
+        return f"There is no trust region, but the entropy keeps its lower bound ({self.entropy})."
 
     def build_projection(self) -> Projection:
         """Make the projection."""

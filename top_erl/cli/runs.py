@@ -18,6 +18,7 @@ from top_erl.cli.extensions import IMPORTED
 from top_erl.cli.parsing import option_value, parse
 from top_erl.cli.pictures import FILMS, check_picture_file
 from top_erl.cli.video import check_renders, film_policy
+from top_erl.config.options import start_for
 from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, UserError
 from top_erl.experiment.configs import load_config, refuse_unnamed_code
@@ -36,7 +37,9 @@ Train a policy. Options start from the preset for --task, --method and --scale.
   top-erl train --seed 1 --total-env-steps 200000       another seed, a shorter run
   top-erl train --task my_module:MyTask                 an environment of your own
   top-erl train --learn.target clipped                  an option of the critic's target
-  top-erl train --segments.kind fixed_count             an ablation: 25 segments of fixed length
+  top-erl train --segments.kind fixed_count --segments.count 25
+                                                        an ablation: 25 segments of fixed length
+  top-erl train --trust-region.projection none          another: no trust region, and no entropy bound
   top-erl train --config runs/NAME/config.yaml          repeat a run, perhaps with changes
 """
 
@@ -107,8 +110,7 @@ def train(words: list[str]) -> int:
             option_value(words, name, getattr(RunConfig, name)) for name in ("method", "task", "scale")
         )
         start = preset(method, task, scale)
-    options_type = _options_of(type(start))
-    options = parse(options_type, words, prog="top-erl train", description=TRAIN_HELP, default=options_type(start))
+    options = _train_options(words, start)
     if config_file:
         refuse_unnamed_code(options.run, option_value(words, "task", ""))
     console = Console()
@@ -123,6 +125,18 @@ def train(words: list[str]) -> int:
         highlight=False,
     )
     return _run(training, folder, console)
+
+
+def _train_options(words: list[str], start: RunConfig) -> TrainOptions:
+    """Parse the options of `top-erl train`, and once more if something follows from them."""
+    kind = _options_of(type(start))
+
+    def parsed(default: RunConfig) -> TrainOptions:
+        return parse(kind, words, prog="top-erl train", description=TRAIN_HELP, default=kind(default))
+
+    options = parsed(start)
+    better = start_for(start, options.run)
+    return options if better == start else parsed(better)
 
 
 def _options_of(run: type[RunConfig]) -> type[TrainOptions]:

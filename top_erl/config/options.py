@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from top_erl.config.changes import changed
+from top_erl.config.run import RunConfig
 from top_erl.errors import UserError, unknown_name
 
-T = TypeVar("T")
+R = TypeVar("R", bound=RunConfig)
 
 
-def with_options(config: T, options: Mapping[str, str]) -> T:
-    """Apply options to a configuration; those that do not exist and values of a wrong type are refused."""
+def with_options(config: R, options: Mapping[str, str]) -> R:
+    """Apply options to a configuration, and what follows from them; unknown ones and wrong values are refused."""
     known = {name: (path, hint) for name, path, hint in _options(type(config), "", "")}
     changes: dict[str, Any] = {}
     for option, text in options.items():
@@ -24,7 +25,16 @@ def with_options(config: T, options: Mapping[str, str]) -> T:
             raise unknown_name("option", f"--{name}", [f"--{each}" for each in known])
         path, hint = known[name]
         changes[path] = _value(hint, text, name)
-    return changed(config, changes)
+    return changed(start_for(config, changed(config, changes)), changes)
+
+
+def start_for(start: R, chosen: R) -> R:
+    """What options start from, given what they have led to: some settings follow from others unless chosen as well.
+
+    So the preset of a run without a trust region has no entropy bound either, and an option may ask for one.
+    """
+    follows = chosen.hyper_parameters.follows(start.hyper_parameters)
+    return changed(start, {f"algorithm.{name}": value for name, value in follows.items()})
 
 
 def option_name(word: str) -> str:

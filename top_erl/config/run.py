@@ -57,6 +57,14 @@ class AlgorithmConfig(ABC):
         """Whether the next episodes are played while the networks are updated."""
         return False
 
+    def follows(self, start: AlgorithmConfig) -> dict[str, Any]:
+        """Settings that follow from those changed since `start`, for who has not chosen them too."""
+        return {}
+
+    def remarks(self, horizon: int) -> list[str]:
+        """Sentences on what these settings come to in episodes of `horizon` steps, where their names do not say it."""
+        return []
+
     def update_size(self, horizon: int) -> int:
         """Numbers in the widest layer of one batch; here a value network that is given all states of an iteration."""
         return int(self.episodes_per_iteration(horizon) * horizon * _VALUE_WIDTH)

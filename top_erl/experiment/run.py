@@ -54,6 +54,9 @@ def run_training(
     """
     callback = callback or BaseCallback()
     row: Row = {}
+    if console is not None:
+        for remark in training.config.hyper_parameters.remarks(training.spec.horizon):
+            console.out(remark, highlight=False)
     callback.on_training_start()
     with (
         _interruptible() as interrupt,

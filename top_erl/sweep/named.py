@@ -19,7 +19,7 @@ _BOX_DENSE, _BOX_SPARSE = "top_erl/BoxPushingDense-v0", "top_erl/BoxPushingSpars
 _TARGETS: Mapping[str, Options] = {name: {"learn.target": name} for name in ("v", "q", "clipped", "ensemble")}
 _COMPONENTS: Mapping[str, Options] = {
     "full": {},
-    "no-trust-region": {"trust-region.projection": "none"},
+    "no-trust-region": {"trust-region.projection": "none", "trust-region.entropy": "none"},
     "no-initial-condition": {"learn.critic-condition": "episode"},
     "no-layer-norm": {"critic.layer-norm": "false"},
     "fixed-segments": {"segments.kind": "fixed_count", "segments.count": "25"},

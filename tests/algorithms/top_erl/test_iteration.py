@@ -97,6 +97,23 @@ def test_standardised_inputs_come_from_the_prefill() -> None:
     assert not plain.policy.standardize.fitted
 
 
+def test_the_policys_inputs_may_be_standardised_by_what_it_sees() -> None:
+    """First states only; what does not vary there, such as the time, stays small."""
+    learner = started(learn={"standardize": True, "policy_statistics": "contexts"})
+    batch = batch_of(learner, 0, 1, 2, 3)
+    contexts, states = batch.state[:, 0], batch.state.reshape(-1, 5)
+    for policy in (learner.policy, learner.anchor):
+        torch.testing.assert_close(policy.standardize.mean, contexts.mean(0))
+        torch.testing.assert_close(policy.standardize.spread, contexts.std(0).clamp_min(0.01))
+    assert contexts[:, -1].std() == 0.0
+    seen = learner.policy.standardize(contexts)
+    varies = contexts.std(0) > 0.01
+    torch.testing.assert_close(seen[:, varies].std(0), torch.ones(int(varies.sum())))
+    assert seen[:, ~varies].abs().max() <= 1.0
+    for critic in learner.critics.members:
+        torch.testing.assert_close(critic.standardize_state.mean, states.mean(0))  # type: ignore[union-attr]
+
+
 def test_a_loaded_policy_keeps_its_standardisation() -> None:
     """Without its replay it collects anew; other statistics would make it another policy."""
     learner = started(learn={"standardize": True})

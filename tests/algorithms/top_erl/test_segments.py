@@ -72,6 +72,25 @@ def test_fixed_length(fraction: float, length: int) -> None:
     assert rule.lengths(100) == [length]
 
 
+@pytest.mark.parametrize(
+    ("config", "tokens", "remark"),
+    [
+        (SegmentsConfig(), 25, ""),
+        (SegmentsConfig("fixed_count"), 25, "Segments have 1 of 25 tokens: 25 in an episode."),
+        (SegmentsConfig("fixed_count"), 100, "Segments have 4 of 100 tokens: 25 in an episode."),
+        (SegmentsConfig("fixed_count"), 20, "Segments have 1 of 20 tokens: 20 in an episode, not 25."),
+        (SegmentsConfig("fixed_count"), 40, "Segments have 1 of 40 tokens: 40 in an episode, not 25."),
+        (SegmentsConfig("fixed_length", fraction=0.05), 25, "Segments have 1 of 25 tokens: 4 %, not 5 %."),
+        (SegmentsConfig("fixed_length", fraction=0.1), 25, "Segments have 2 of 25 tokens: 8 %, not 10 %."),
+        (SegmentsConfig("fixed_length", fraction=0.5), 25, "Segments have 12 of 25 tokens: 48 %, not 50 %."),
+        (SegmentsConfig("fixed_length", fraction=0.2), 25, "Segments have 5 of 25 tokens: 20 %."),
+        (SegmentsConfig("fixed_length", fraction=0.05), 100, "Segments have 5 of 100 tokens: 5 %."),
+    ],
+)
+def test_what_fixed_segments_come_to(config: SegmentsConfig, tokens: int, remark: str) -> None:
+    assert config.remark(tokens) == remark
+
+
 def test_random_is_the_default() -> None:
     assert SegmentsConfig().build() == RandomSegments(25)
     assert SegmentsConfig(count=10).build() == RandomSegments(10)

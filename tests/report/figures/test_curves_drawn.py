@@ -165,6 +165,20 @@ def test_segment_lengths_show_curves_and_the_last_evaluation(ablated: list[RunRe
     np.testing.assert_allclose(_lines(right)["_random"].get_ydata(), reached("random"))
 
 
+def test_segment_lengths_that_are_rounded_are_named(ablated: list[RunRecord], make: Make) -> None:
+    assert "whole tokens" not in _words(segment_lengths_figure(ablated))
+
+    def fixed(percent: int, stride: int) -> list[RunRecord]:
+        segments = {"kind": "fixed_length", "fraction": percent / 100}
+        return make(
+            "top_erl", [BOX_DENSE], 1, f"{percent}%", algorithm={"collect": {"stride": stride}, "segments": segments}
+        )
+
+    laptop = [run for percent in (50, 20, 10, 5) for run in fixed(percent, 4)]  # 25 tokens
+    words = _words(segment_lengths_figure(laptop))
+    assert "Segments are whole tokens: 5% is 4%, 10% is 8%, 50% is 48%." in words
+
+
 @pytest.mark.parametrize(
     ("figure", "words"),
     [

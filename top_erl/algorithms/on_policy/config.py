@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from top_erl.algorithms.config import ProjectionConfig, RatesConfig
 from top_erl.config.run import AlgorithmConfig
@@ -83,6 +83,14 @@ class OnPolicyConfig(AlgorithmConfig):
         """Check values that depend on each other."""
         if self.trust_region.set_covariance and self.policy.contextual:
             raise UserError("trust_region.set_covariance needs one covariance for all states: policy.contextual false.")
+
+    def follows(self, start: AlgorithmConfig) -> dict[str, Any]:
+        """Settings that follow from those changed since `start`."""
+        return self.trust_region.follows(start.trust_region) if isinstance(start, OnPolicyConfig) else {}
+
+    def remarks(self, horizon: int) -> list[str]:
+        """An entropy bound without a trust region."""
+        return [remark for remark in (self.trust_region.remark(),) if remark]
 
     def episodes_per_iteration(self, horizon: int) -> float:
         """Episodes that an iteration collects."""

@@ -205,7 +205,7 @@ class SacLearnConfig:
     update_every: int = 8
     """Control steps, all environments together, between rounds of gradient steps."""
     gradient_steps: int = 1
-    """Gradient steps of a round."""
+    """Gradient steps of a round: as many as `update_every` are one per control step."""
     learning_starts: int = 1000
     """Control steps with random actions before the first gradient step."""
     batch_size: int = 256
@@ -260,6 +260,15 @@ class SacConfig(StepConfig):
             )
         if self.learn.buffer_size < collect.environments:
             raise UserError("learn.buffer_size must hold at least one step of every environment.")
+
+    def remarks(self, horizon: int) -> list[str]:
+        """How often the networks are updated, if it is less than once per control step."""
+        every, steps = self.learn.update_every, self.learn.gradient_steps
+        if steps >= every:
+            return []
+        return [
+            f"One gradient step per {every / steps:.3g} control steps; --learn.gradient-steps {every} makes it one."
+        ]
 
 
 def check_widths(policy: tuple[int, ...], critic: tuple[int, ...]) -> None:

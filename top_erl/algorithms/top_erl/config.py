@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from top_erl.algorithms.config import ProjectionConfig, RatesConfig
 from top_erl.algorithms.top_erl.segments import SegmentsConfig
@@ -88,6 +88,9 @@ class LearnConfig(RatesConfig):
     """Coupled (L2) weight decay of the policy."""
     standardize: bool = False
     """Standardise the networks' inputs by the mean and spread of the prefill episodes (not in the paper)."""
+    policy_statistics: Literal["trajectories", "contexts"] = "trajectories"
+    """States that standardise the policy's inputs: all of the prefill's, as the critic's, or the first ones of its
+    episodes, which are all that the policy ever sees. Without `standardize` it has no effect."""
     target: str = "v"
     """Critic target: v, q, clipped (the minimum of two critics), ensemble (their mean), or one you have registered."""
     ensemble_size: int = 2
@@ -154,6 +157,15 @@ class TopErlConfig(AlgorithmConfig):
     def overlap(self) -> bool:
         """Whether the next episodes are played while the networks are updated."""
         return self.collect.overlap
+
+    def follows(self, start: AlgorithmConfig) -> dict[str, Any]:
+        """Settings that follow from those changed since `start`."""
+        return self.trust_region.follows(start.trust_region) if isinstance(start, TopErlConfig) else {}
+
+    def remarks(self, horizon: int) -> list[str]:
+        """How long fixed segments are, and an entropy bound without a trust region."""
+        segments = self.segments.remark(horizon // self.collect.stride)
+        return [remark for remark in (segments, self.trust_region.remark()) if remark]
 
     def episodes_per_iteration(self, horizon: int) -> float:
         """Episodes that an iteration collects."""

@@ -104,8 +104,9 @@ class TopErlLearner(EpisodicLearner):
             self._store_episodes()
         if self.config.learn.standardize and not self.policy.standardize.fitted:  # a loaded policy keeps its own
             episodes = self.replay.gather(torch.arange(len(self.replay)))
+            contexts = self.config.learn.policy_statistics == "contexts"
             for policy in (self.policy, self.anchor):
-                policy.standardize.fit(episodes.state)
+                policy.standardize.fit(episodes.state[:, 0] if contexts else episodes.state)
             for critics in (self.critics, self.target_critics):
                 critics.fit_standardizers(episodes.state, episodes.action)
 

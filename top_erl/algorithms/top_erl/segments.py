@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
+from top_erl.config.segments import length_of_count, length_of_fraction, per_cent
 from top_erl.errors import UserError
 
 _CPU = torch.device("cpu")
@@ -133,7 +134,7 @@ class FixedCount(Segmentation):
 
     def lengths(self, horizon: int) -> list[int]:
         """The one length."""
-        return [max(1, horizon // self.count)]
+        return [length_of_count(horizon, self.count)]
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class FixedLength(Segmentation):
 
     def lengths(self, horizon: int) -> list[int]:
         """The one length."""
-        return [max(1, round(horizon * self.fraction))]
+        return [length_of_fraction(horizon, self.fraction)]
 
 
 @dataclass(frozen=True)
@@ -152,11 +153,14 @@ class SegmentsConfig:
     """How episodes are cut into segments."""
 
     kind: Literal["random", "fixed_count", "fixed_length"] = "random"
-    """Random lengths, or the fixed ones of the ablations."""
+    """Random lengths, or the fixed ones of the ablations: so many segments, or so much of an episode. Segments are
+    whole tokens (see collect.stride), so a run with fixed ones begins by saying how long they are."""
     count: int = 25
-    """Largest number of segments (random), or the number (fixed_count)."""
+    """Largest number of segments (random), or their number (fixed_count; the paper's ablation: 25): each has the tokens
+    of an episode divided by it, rounded down, but at least one."""
     fraction: float = 0.5
-    """Length as a fraction of the episode (fixed_length)."""
+    """Length as a fraction of the episode (fixed_length), rounded to whole tokens: of 25 tokens, 0.05, 0.1 and 0.5 are
+    1, 2 and 12, so 4, 8 and 48 %."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -170,6 +174,19 @@ class SegmentsConfig:
         if self.kind == "random":
             return RandomSegments(self.count)
         return FixedCount(self.count) if self.kind == "fixed_count" else FixedLength(self.fraction)
+
+    def remark(self, tokens: int) -> str:
+        """What fixed segments come to in an episode of so many tokens; empty for random ones."""
+        if self.kind == "random":
+            return ""
+        (length,) = self.build().lengths(tokens)
+        found, asked = per_cent(length, tokens), f"{100 * self.fraction:.3g} %"
+        if self.kind == "fixed_count":
+            found, asked = f"{tokens // length} in an episode", str(self.count)
+            same = tokens // length == self.count
+        else:
+            same = found == asked
+        return f"Segments have {length} of {tokens} tokens: {found}{'' if same else f', not {asked}'}."
 
 
 def _randint(high: int, generator: torch.Generator) -> int:

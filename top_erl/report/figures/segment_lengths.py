@@ -12,7 +12,7 @@ from top_erl.report.figures.layout import frame
 from top_erl.report.figures.panels import Panel, family_panels, runs_of
 from top_erl.report.figures.scores import scores_by_task
 from top_erl.report.figures.style import NothingToDraw, drawing, save
-from top_erl.report.figures.variants import RANDOM, kind, length, segment_look, styles_of
+from top_erl.report.figures.variants import RANDOM, actual_length, kind, length, segment_look, styles_of
 from top_erl.report.records import Collection, RunRecord
 from top_erl.report.statistics import iqm
 from top_erl.report.summary import final_scores
@@ -49,8 +49,19 @@ def segment_lengths_figure(runs: Sequence[RunRecord]) -> Any:
         draw_panel(left, panel, styles)
         _draw_lengths(right, panel)
     sources = dict.fromkeys(final_scores(panel.runs, panel.column)[1] for panel in panels)
-    frame(figure, styles, [*footnote(panels, styles), f"Right: the {' or '.join(sources)} of every run."])
+    notes = [*footnote(panels, styles), f"Right: the {' or '.join(sources)} of every run."]
+    frame(figure, styles, notes + _rounded(panels))
     return figure
+
+
+def _rounded(panels: Sequence[Panel]) -> list[str]:
+    """A sentence on lengths that are not what their name says, since segments are whole tokens; none if all are."""
+    found: dict[str, None] = {}
+    for run in sorted((run for panel in panels for run in panel.runs), key=lambda run: length(run.variant) or 0.0):
+        asked, actual = length(run.variant), actual_length(run)
+        if asked is not None and actual is not None and f"{asked:.3g}" != f"{actual:.3g}":
+            found[f"{asked:.3g}% is {actual:.3g}%"] = None
+    return [f"Segments are whole tokens: {', '.join(found)}."] if found else []
 
 
 def _draw_lengths(axis: Any, panel: Panel) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from top_erl.config.segments import length_of_fraction
 from top_erl.report.figures.style import METHODS, Look, looks
 from top_erl.report.records import RunRecord
 
@@ -76,6 +77,16 @@ def length(variant: str) -> float | None:
     """Per cent of an episode that a segment lasts; None if the variant is no fixed length."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", variant)
     return float(match[1]) if match else None
+
+
+def actual_length(run: RunRecord) -> float | None:
+    """Per cent of an episode that a run's fixed segments last, whole tokens; None if its files do not say."""
+    algorithm = run.config.get("algorithm", {})
+    try:
+        tokens = int(run.fingerprint["horizon"]) // int(algorithm["collect"]["stride"])
+        return 100.0 * length_of_fraction(tokens, float(algorithm["segments"]["fraction"])) / tokens
+    except (KeyError, TypeError):
+        return None  # made by hand, or by a version that recorded less
 
 
 def segment_look(variant: str) -> Look:
