@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,23 @@ def make_run(folder: Path, method: str, seed: int, successes: list[float], fresh
     if fresh is not None:
         (folder / "evaluation.json").write_text(json.dumps({"success": fresh, "return": fresh, "failed_episodes": 0}))
     return folder
+
+
+@pytest.mark.parametrize(
+    ("collect", "learn", "per_thousand"),
+    [
+        ({"steps": 4000}, {"update_every": 40, "gradient_steps": 5}, 125.0),
+        ({"episodes": 8}, {"critic_steps": 40, "policy_steps": 20}, 6.0),  # 60 in each 10 000 steps
+        ({"episodes": 8}, {"critic_epochs": 30, "policy_epochs": 10}, 4.0),
+        ({"steps": 4000}, {"epochs": 10, "batch_size": 250}, 40.0),
+    ],
+)
+def test_gradient_steps_of_a_run(
+    collect: dict[str, int], learn: dict[str, int], per_thousand: float, tmp_path: Path
+) -> None:
+    run = read_run(make_run(tmp_path / "a", "any", 3, [0.0, 0.8]))
+    run = replace(run, config={**run.config, "algorithm": {"collect": collect, "learn": learn}})
+    assert run.gradient_steps == per_thousand
 
 
 def test_numbers_of_a_run(tmp_path: Path) -> None:

@@ -117,10 +117,11 @@ def comparison(folder: str, results: Path) -> str:
                 ", ".join(MISSING if row is None else f"{row['env_steps'] / 1000:.0f}" for row in reached),
                 several((run.fresh_mean("return") for run in runs), 2 if given < 500_000 else 0),
                 ", ".join(f"{run.env_steps / 1000:.0f}" for run in runs),
+                " or ".join(sorted({f"{run.gradient_steps:.0f}" for run in runs})),
             )
         )
-    header = ("method", "seeds", "fresh", "mean", "thousand steps to 0.5", "return on fresh contexts", "thousand steps")
-    return table(header, rows)
+    measured = ("fresh", "mean", "thousand steps to 0.5", "return on fresh contexts", "thousand steps")
+    return table(("method", "seeds", *measured, "gradient steps per thousand"), rows)
 
 
 def equal_steps(results: Path) -> str:

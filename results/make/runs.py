@@ -27,6 +27,20 @@ class Run(RunRecord):
         times = [row["wall_time"] for row in self.rows]
         return statistics.quantiles((after - before for before, after in pairwise(times)), n=10)[0]
 
+    @property
+    def gradient_steps(self) -> float:
+        """Gradient steps per 1000 control steps, as configured: of critic and policy, where these are trained apart."""
+        collect, learn = self.config["algorithm"]["collect"], self.config["algorithm"]["learn"]
+        if "update_every" in learn:  # SAC and PINK
+            return 1000 * learn["gradient_steps"] / learn["update_every"]
+        if "episodes" not in collect:  # PPO, gSDE and GTrXL: passes over the steps of an iteration
+            return 1000 * learn["epochs"] / learn["batch_size"]
+        kind = "epochs" if "critic_epochs" in learn else "steps"
+        steps = learn[f"critic_{kind}"] + learn[f"policy_{kind}"]
+        first, last = self.rows[0], self.rows[-1]
+        collected = (last["env_steps"] - first["env_steps"]) / (last["iteration"] - first["iteration"])
+        return float(1000 * steps / collected)
+
     def fresh_mean(self, metric: str) -> float | None:
         """Mean of a metric on fresh contexts, if they were played."""
         return statistics.mean(self.fresh[metric]) if metric in self.fresh else None

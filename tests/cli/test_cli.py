@@ -114,7 +114,7 @@ def test_without_a_trust_region_the_bound_on_the_entropy_goes_too(run: Path, tmp
 def test_a_run_says_how_long_its_fixed_segments_are(tmp_path: Path, capsys: Output) -> None:
     options = ["--segments.kind=fixed_length", "--segments.fraction=0.4", "--total-env-steps=30"]
     assert main(["train", *SMALL, "--run-dir", str(tmp_path / "run"), *options]) == 0
-    assert "\nSegments have 2 of 6 tokens: 33.3 %, not 40 %.\n" in capsys.readouterr().out
+    assert "\nSegments have 1 of 3 tokens: 33.3 %, not 40 %.\n" in capsys.readouterr().out
 
 
 def test_the_help_names_what_gives_25_segments(capsys: Output) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.experiment.measured import REACHER, Measured
 from top_erl.algorithms.registry import METHODS, find_method
+from top_erl.config.options import with_options
 from top_erl.config.run import EvaluationConfig, HardwareConfig, RunConfig
 from top_erl.experiment.presets import preset
 from top_erl.experiment.training import Training
@@ -320,3 +321,15 @@ def test_presets_suit_any_horizon(method: str, scale: Any, horizon: int) -> None
     assert chosen.algorithm.episodes_per_iteration(horizon) >= 1.0
     if method in STEP_BASED:
         assert chosen.algorithm.collect.steps_per_environment >= horizon  # type: ignore[attr-defined]
+
+
+def test_sac_on_a_laptop_says_how_often_it_is_updated() -> None:
+    """The tables have one gradient step per eight control steps on Box Pushing only."""
+    box = "top_erl/BoxPushingDense-v0"
+    config = preset("sac", REACHER, "laptop")
+    (remark,) = config.hyper_parameters.remarks(50)
+    assert remark == "One gradient step per 8 control steps; --learn.gradient-steps 40 makes it one."
+    each = with_options(config, {"learn.gradient-steps": "40"})
+    assert not each.hyper_parameters.remarks(50)
+    paper = {task: preset("sac", task, "paper").hyper_parameters.remarks(500) for task in (box, REACH)}
+    assert paper == {box: ["One gradient step per 8 control steps; --learn.gradient-steps 8 makes it one."], REACH: []}
