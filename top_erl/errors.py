@@ -10,6 +10,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+EPISODE_ERRORS = (Exception, SystemExit)
+"""What an environment may raise without ending more than its episode; `sys.exit()` is among it, Ctrl-C is not."""
+
 
 class UserError(ValueError):
     """Something the user can mend: a wrong name, a wrong value, a missing extra."""

@@ -13,7 +13,7 @@ from top_erl.errors import RunStopped, UserError
 from top_erl.models import GaussianPolicy, PolicyConfig
 from top_erl.primitives import PrimitiveConfig, ProDmp
 from top_erl.rollout.collector import EpisodeCollector
-from top_erl.rollout.player import LocalPlayer, Player, TaskError, WorkerPool
+from top_erl.rollout.player import LocalPlayer, Player, WorkerPool
 from top_erl.tasks import EpisodeOutcomes, Task
 from top_erl.tasks.contract import Array
 
@@ -243,8 +243,9 @@ def test_an_evaluation_needs_one_good_episode(policy: GaussianPolicy) -> None:
     assert failing.evaluate(policy, [31, 1]).failures == 1
     with pytest.raises(RunStopped, match="None of the 1 episodes of toy could be played"):
         failing.evaluate(policy, [31])
-    with pytest.raises(TaskError, match="the tool is lost"):
+    with pytest.raises(RunStopped, match=r"the tool is lost\. 16 episodes in a row") as caught:
         failing.evaluate(policy, [31] * 20)
+    assert "Traceback" in str(caught.value)
 
 
 def test_a_failed_episode_leaves_the_others_their_behaviour(policy: GaussianPolicy) -> None:

@@ -75,11 +75,13 @@ class FailsAtSeed13(ToyTask):
         return super().play(reference)
 
 
-class Complains(ToyTask):
+class ComplainsAtSeed77(ToyTask):
     """Has something to say to the user."""
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
-        raise UserError("Plug in the robot.")
+        if 77 in seeds:
+            raise UserError("Plug in the robot.")
+        return super().begin(seeds)
 
 
 class Dies(ToyTask):

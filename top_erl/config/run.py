@@ -14,6 +14,8 @@ from top_erl.config.serialize import to_dict
 from top_erl.errors import UserError
 
 Scale = Literal["laptop", "paper"]
+EPISODE_SECONDS = 300.0
+"""Seconds after which an episode counts as hanging, unless somebody says otherwise."""
 _VALUE_WIDTH = 128
 """Width of a typical value network."""
 
@@ -53,6 +55,11 @@ class AlgorithmConfig(ABC):
         return StoredEpisodes()
 
     @property
+    def timeout(self) -> float:
+        """Seconds that a worker process may take for an episode; 0: as many as it likes."""
+        return EPISODE_SECONDS
+
+    @property
     def overlap(self) -> bool:
         """Whether the next episodes are played while the networks are updated."""
         return False
@@ -68,6 +75,12 @@ class AlgorithmConfig(ABC):
     def update_size(self, horizon: int) -> int:
         """Numbers in the widest layer of one batch; here a value network that is given all states of an iteration."""
         return int(self.episodes_per_iteration(horizon) * horizon * _VALUE_WIDTH)
+
+
+def check_timeout(seconds: float) -> None:
+    """Refuse a time limit that makes no sense."""
+    if not 0.0 <= seconds < math.inf:
+        raise UserError("collect.timeout must be a number of seconds, at least 0; 0 means no limit.")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Training:
         """Make what plays the policy's episodes; methods without a replay of episodes take them as they are."""
         stored = self.config.hyper_parameters.stored if method.stores_episodes else StoredEpisodes()
         return EpisodeCollector(
-            make_player(self.task, self.config.task, self.hardware.workers),
+            make_player(self.task, self.config.task, self.hardware.workers, self.config.hyper_parameters.timeout),
             self.spec,
             primitive,
             seed=self.config.seed,

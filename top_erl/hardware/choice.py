@@ -8,6 +8,7 @@ not exceed the cores, and threads not those that are idle.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import platform
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 
 from top_erl.config.run import AlgorithmConfig, EpisodicRun, RunConfig
+from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
 from top_erl.hardware.cores import available_cores, idle_cores
 from top_erl.tasks import Task
 
@@ -72,14 +74,25 @@ def _threads(algorithm: AlgorithmConfig, horizon: int, cores: int, busy: int) ->
 def playing_seconds(task: Task, episodes: int) -> float:
     """Estimate how long a number of episodes take in this process; the robot is told to stay where it is."""
     timed = min(episodes, 4)  # enough to tell a vectorised task, few enough for a slow simulator
-    seconds = []
-    for count in (1, timed, timed):  # the first call warms up; the shorter of the others is less disturbed
-        began = time.perf_counter()
-        starts = task.begin(list(range(count)))
-        still = np.concatenate((starts.position, np.zeros_like(starts.velocity)), axis=-1)  # [count, 2D]
-        task.play(np.repeat(still[:, None], task.spec.horizon, axis=1))
-        seconds.append(time.perf_counter() - began)
+    try:
+        # The first call warms up; the shorter of the others is less disturbed.
+        seconds = [_seconds_for(task, count) for count in (1, timed, timed)]
+    except EPISODE_ERRORS as error:
+        if isinstance(error, UserError) and not isinstance(error, RunStopped):
+            raise  # the task complains of something that its user must mend first
+        with contextlib.suppress(*EPISODE_ERRORS):  # a broken simulator may fail to close, too
+            task.close()
+        return math.inf  # an environment that fails does less harm in a process of its own
     return min(seconds[1:]) * episodes / timed
+
+
+def _seconds_for(task: Task, count: int) -> float:
+    """Time a number of episodes."""
+    began = time.perf_counter()
+    starts = task.begin(list(range(count)))
+    still = np.concatenate((starts.position, np.zeros_like(starts.velocity)), axis=-1)  # [count, 2D]
+    task.play(np.repeat(still[:, None], task.spec.horizon, axis=1))
+    return time.perf_counter() - began
 
 
 def prepare_process(threads: int) -> None:

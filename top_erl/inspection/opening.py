@@ -61,7 +61,7 @@ def heading(agent: Agent, variant: str = "") -> str:
 
 def fresh_starts(learner: EpisodicLearner, count: int, seed: int) -> EpisodeStarts:
     """First instants of episodes that training never sees, [B, ...]: those of `Agent.evaluate`."""
-    return learner.collector.player.begin(episode_seeds(seed, "fresh", 0, count))
+    return learner.collector.good_starts(episode_seeds(seed, "fresh", 0, count))
 
 
 def fresh_episodes(learner: EpisodicLearner, count: int, seed: int) -> Rollout:

@@ -2,7 +2,8 @@
 
 Each worker has its share of a batch, whose episodes it has begun. It takes half of what is left of its share, again and
 again; a worker whose share is done takes single episodes from the end of the longest share of another, so that a core
-that is slower for a while does not keep the others waiting.
+that is slower for a while does not keep the others waiting. The board also shows that workers are alive: each counts
+the calls of its task, and says for how many episodes the present one is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class Board:
         """Make an empty board."""
         self._lock = context.Lock()
         self._bounds = context.RawArray("q", 2 * num_workers)  # first and past-the-end row of each worker's range
+        self._calls = context.RawArray("q", num_workers)
+        self._episodes = context.RawArray("q", num_workers)
 
     def write(self, shares: Sequence[range]) -> None:
         """Announce a batch: the rows of each worker's share. Nobody may be playing."""
@@ -44,3 +47,25 @@ class Board:
             return taken
         finally:
             self._lock.release()
+
+    def mend(self) -> None:
+        """Free the board if a worker that was killed held it. Nobody may be playing."""
+        self._lock.acquire(block=False)
+        self._lock.release()
+
+    def note_call(self, worker: int, episodes: int) -> None:
+        """Say that a worker begins or plays this many episodes from now on, in one call of its task."""
+        self._episodes[worker] = episodes
+        self._calls[worker] += 1
+
+    def calls(self, worker: int) -> int:
+        """How many calls a worker has noted; 0 while its process is starting."""
+        return self._calls[worker]
+
+    def episodes(self, worker: int) -> int:
+        """How many episodes the present call of a worker is for."""
+        return self._episodes[worker]
+
+    def forget(self, worker: int) -> None:
+        """Make a worker's place ready for a new process."""
+        self._calls[worker] = self._episodes[worker] = 0

@@ -16,16 +16,18 @@ from torch import Tensor
 from top_erl.errors import RunStopped, UserError
 from top_erl.models.policy import GaussianPolicy
 from top_erl.primitives import Primitive, Reference
-from top_erl.rollout.player import Picture, Player, TaskError
+from top_erl.rollout.player import Picture, Player
+from top_erl.rollout.playing import startable
 from top_erl.rollout.replay import EpisodeBatch
 from top_erl.seeding import derive, episode_seeds
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, TaskSpec
-from top_erl.tasks.contract import Array
+from top_erl.tasks.contract import Array, EpisodeFailure
 from top_erl.trust_region.gaussian import Gaussian
 
 _LOG = logging.getLogger("top_erl")
 
-_MOST_FAILURES = 16  # episodes in a row that may fail before the run stops
+MOST_FAILURES = 16
+"""Episodes in a row that fail before the run stops."""
 
 _EVALUATION_CHUNK = 16  # episodes begun at once in an evaluation; bounds the simulators alive
 
@@ -135,19 +137,22 @@ class EpisodeCollector:
             raise RuntimeError("finish() without start()")
         pending, self._pending = self._pending, None
         outcomes = self.player.outcomes()
+        number = self.episodes_collected
+        rollout = self._rollout(pending, outcomes, [f"Episode {number + i}" for i in range(len(pending.seeds))])
         self.episodes_collected += len(pending.seeds)
-        return self._rollout(pending, outcomes)
+        return rollout
 
     def play(self, policy: GaussianPolicy, seeds: Sequence[int], noise: Tensor | None = None) -> tuple[Rollout, Scores]:
         """Play the policy's mean, or samples with noise, [B, P], on the given seeds; no training episodes."""
         starts = self.player.begin(seeds)
         reference, params, gaussian = self._references(policy, starts, noise)
         self.player.play(reference)
-        return self._rollout(_Pending(list(seeds), starts, reference, params, gaussian), self.player.outcomes())
+        pending = _Pending(list(seeds), starts, reference, params, gaussian)
+        return self._rollout(pending, self.player.outcomes(), ["It"] * len(seeds))
 
-    def _rollout(self, pending: _Pending, outcomes: EpisodeOutcomes) -> tuple[Rollout, Scores]:
+    def _rollout(self, pending: _Pending, outcomes: EpisodeOutcomes, names: list[str]) -> tuple[Rollout, Scores]:
         """The episodes that were played to the end, in full."""
-        good = self._good(outcomes)
+        good = self._good(outcomes, names)
         count, horizon = len(good), self.spec.horizon
         time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
         rollout = Rollout(
@@ -169,18 +174,26 @@ class EpisodeCollector:
             reference, _, _ = self._references(policy, self.player.begin(chunk), noise=None)
             self.player.play(reference)
             outcomes = self.player.outcomes()
-            chunks.append(_scores(outcomes, self._good(outcomes)))
-        if not any(len(scores.returns) for scores in chunks):
-            raise RunStopped(f"None of the {len(seeds)} episodes of {self.spec.id} could be played to the end.")
-        return Scores(
-            np.concatenate([scores.returns for scores in chunks]),
-            {name: np.concatenate([scores.metrics[name] for scores in chunks]) for name in chunks[0].metrics},
-            sum(scores.failures for scores in chunks),
-        )
+            names = [f"Evaluation episode {first + i}" for i in range(len(chunk))]
+            chunks.append(_scores(outcomes, self._good(outcomes, names)))
+        return joined_scores(self.spec, chunks)
+
+    def good_starts(self, seeds: Sequence[int]) -> EpisodeStarts:
+        """First instants of episodes that are not played, [B, ...]; without those that fail."""
+        starts = self.player.begin(seeds)
+        for why in starts.failures.values():
+            _LOG.warning("%s. It is left out.", why.sentence)
+        good = startable(starts)
+        if not good:
+            raise RunStopped(f"None of {len(seeds)} episodes of {self.spec.id} could be begun: mend the environment.")
+        return EpisodeStarts(starts.observation[good], starts.position[good], starts.velocity[good])
 
     def film(self, policy: GaussianPolicy, seed: int, every: int) -> list[Picture]:
         """Play the policy's mean; pictures after each `every`-th step and after the last."""
-        reference, _, _ = self._references(policy, self.player.begin([seed]), noise=None)
+        starts = self.player.begin([seed])
+        if starts.failures:
+            raise RunStopped(f"{starts.failures[0].sentence}: there is nothing to film.")
+        reference, _, _ = self._references(policy, starts, noise=None)
         return self.player.frames(seed, reference[0], every)
 
     @torch.no_grad()
@@ -212,22 +225,30 @@ class EpisodeCollector:
             raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
         return desired, params, gaussian
 
-    def _good(self, outcomes: EpisodeOutcomes) -> list[int]:
+    def _good(self, outcomes: EpisodeOutcomes, names: Sequence[str]) -> list[int]:
         """Episodes that were played to the end; says so of each that was not, and stops after too many in a row."""
-        good = []
+        failures = outcomes.failures
+        good = [index for index in range(len(outcomes.reward)) if index not in failures]
+        if (
+            not good and not self.episodes_collected
+        ):  # not one that agrees with the spec: a task that is defined wrongly
+            for failure in failures.values():
+                if failure.contradicts_spec:
+                    raise UserError(f"{failure.sentence}.")
         for index in range(len(outcomes.reward)):
-            failure = outcomes.failures.get(index)
-            if failure is None:
+            if index in failures:
+                self._left_out(failures[index], names[index])
+            else:
                 self._failed_in_a_row = 0
-                good.append(index)
-                continue
-            self._failed_in_a_row += 1
-            if self._failed_in_a_row >= _MOST_FAILURES:
-                if failure.traceback:
-                    raise TaskError(failure.traceback)
-                raise RunStopped(f"{failure.sentence}; mend the environment, then resume: nothing saved is lost.")
-            _LOG.warning("%s. The episode is left out, and the run goes on.", failure.sentence)
         return good
+
+    def _left_out(self, failure: EpisodeFailure, name: str) -> None:
+        """Say that an episode is left out, or stop if there were too many in a row."""
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row < MOST_FAILURES:
+            _LOG.warning("%s. %s is left out, and the run goes on.", failure.sentence, name)
+            return
+        raise TooManyFailures(failure)
 
     def stored(self, rollout: Rollout) -> EpisodeBatch:
         """Down-sample episodes to tokens: every `stride`-th state and action, block sums of rewards."""
@@ -251,6 +272,29 @@ def check_stride(spec: TaskSpec, stride: int) -> None:
         raise UserError(
             f"collect.stride ({stride}) must divide the task's horizon ({spec.horizon} steps) without remainder."
         )
+
+
+class TooManyFailures(RunStopped):
+    """Nothing but failures for a while."""
+
+    def __init__(self, last: EpisodeFailure) -> None:
+        """Say what the last one was."""
+        super().__init__(
+            f"{last.sentence}. {MOST_FAILURES} episodes in a row have failed: mend the environment, then resume; "
+            f"nothing saved is lost.\n\n{last.traceback}".rstrip()
+        )
+
+
+def joined_scores(spec: TaskSpec, parts: Sequence[Scores]) -> Scores:
+    """Several batches as one, if there is a good episode in any of them."""
+    failures, good = sum(part.failures for part in parts), [part for part in parts if len(part.returns)]
+    if not good:
+        raise RunStopped(f"None of the {failures} episodes of {spec.id} could be played to the end.")
+    return Scores(
+        np.concatenate([part.returns for part in good]),
+        {name: np.concatenate([part.metrics[name] for part in good]) for name in good[0].metrics},
+        failures,
+    )
 
 
 def _scores(outcomes: EpisodeOutcomes, good: list[int]) -> Scores:

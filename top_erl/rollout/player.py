@@ -3,33 +3,38 @@
 Both offer the same three calls, and since an episode is a pure function of its seed and reference, both give the same
 numbers: `begin(seeds)`, then `play(reference)`, then `outcomes()`. `play` returns at once when workers do the playing,
 so the caller can do something else meanwhile; seeds of the next episodes may be announced so that workers reset early.
+
+Episodes that fail are named in `failures`, of the starts and of the outcomes; the others are as if they were alone.
 """
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import os
-import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
+from functools import cached_property
 from operator import itemgetter
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import RunStopped, UserError
-from top_erl.rollout.board import Board
-from top_erl.rollout.playing import joined, play_episodes
-from top_erl.rollout.worker import Batch, PlayedRows, WorkerFailure, work
-from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task
-from top_erl.tasks.catalogue import make_task, registered
-from top_erl.tasks.contract import Array
+from top_erl.rollout.crew import Crew, Lost
+from top_erl.rollout.playing import (
+    begin_episodes,
+    failed_outcome,
+    failed_start,
+    joined,
+    joined_starts,
+    play_episodes,
+    startable,
+    with_failed_starts,
+)
+from top_erl.rollout.worker import Batch, PlayedRows, WorkerFailure
+from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
+from top_erl.tasks.catalogue import make_task
+from top_erl.tasks.contract import Array, EpisodeFailure
 
 Picture = NDArray[np.uint8]
-_Reply = TypeVar("_Reply", EpisodeStarts, PlayedRows)
 
 
 class Player(ABC):
@@ -41,7 +46,10 @@ class Player(ABC):
 
     @abstractmethod
     def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
-        """Track the references, [B, T, 2D], in the episodes just begun; then perhaps begin the next ones."""
+        """Track the references, [B, T, 2D], in the episodes just begun; then perhaps begin the next ones.
+
+        Those that could not be begun are left out, whatever their references.
+        """
 
     @abstractmethod
     def outcomes(self) -> EpisodeOutcomes:
@@ -63,21 +71,26 @@ class LocalPlayer(Player):
         """Play episodes of a task that exists already."""
         self.task = task
         self._seeds: list[int] = []
+        self._starts: EpisodeStarts | None = None
+        self._begun = False
         self._outcomes: EpisodeOutcomes | None = None
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         """Start one episode per seed."""
         self._seeds = list(seeds)
-        try:
-            return self.task.begin(seeds)
-        except UserError:
-            raise
-        except Exception as error:  # as a worker's comes back: a sentence first, and where it happened
-            raise TaskError(traceback.format_exc()) from error
+        self._starts, self._begun = begin_episodes(self.task, self._seeds)
+        return self._starts
 
     def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
         """Play now; announced seeds are of no use here."""
-        self._outcomes = play_episodes(self.task, self._seeds, reference)
+        if self._starts is None:
+            raise RuntimeError("play() without begin()")
+        starts, self._starts = self._starts, None
+        rows = startable(starts)
+        seeds = [self._seeds[row] for row in rows]
+        chosen = reference[rows] if starts.failures else reference
+        played = play_episodes(self.task, seeds, chosen, self._begun) if rows else None
+        self._outcomes = with_failed_starts(self.task.spec, starts, played)
 
     def outcomes(self) -> EpisodeOutcomes:
         """Return what the last `play` produced."""
@@ -96,77 +109,91 @@ class LocalPlayer(Player):
 
 
 class WorkerPool(Player):
-    """Plays in spawned worker processes; each gets a share of the batch in one message, and helps others when done."""
+    """Plays in spawned worker processes; each gets a share of the batch in one message, and helps others when done.
 
-    def __init__(self, task_id: str, num_workers: int) -> None:
-        """Prepare the pool; workers are spawned when the first episodes begin, and each builds its own task."""
-        self._context = mp.get_context("spawn")
+    If a process dies or hangs, the episodes it had are played once more, each alone, so that the one to blame is found.
+    """
+
+    def __init__(self, task_id: str, num_workers: int, timeout: float = 0.0) -> None:
+        """Prepare the pool; workers are spawned when the first episodes begin, and each builds its own task.
+
+        Args:
+            task_id: The task.
+            num_workers: How many processes.
+            timeout: Seconds that an episode may take before its process is killed; 0: as many as it likes.
+        """
         self._task_id = task_id
         self.num_workers = num_workers
-        self._pipes: list[Connection] = []
-        self._processes: list[mp.process.BaseProcess] = []
-        self._board: Board | None = None
+        self.crew = Crew(task_id, num_workers, timeout)
         self._seeds: list[int] = []
+        self._starts: EpisodeStarts | None = None
         self._announced: tuple[int, ...] = ()
-        self._busy = 0
-        self._answered = False
+        self._playing: Batch | None = None
 
-    def _start(self) -> None:
-        """Spawn the workers, with a board that no killed worker has held."""
-        self._board = Board(self._context, self.num_workers)
-        with _single_threaded_children():
-            for number in range(self.num_workers):
-                ours, theirs = self._context.Pipe()
-                arguments = (theirs, self._task_id, registered(self._task_id), number, self._board)
-                process = self._context.Process(target=work, args=arguments, daemon=True)
-                process.start()
-                theirs.close()
-                self._pipes.append(ours)
-                self._processes.append(process)
+    @cached_property
+    def _spec(self) -> TaskSpec:
+        """The task's facts; asked only to describe episodes that failed."""
+        return make_task(self._task_id).spec
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         """Start one episode per seed, or fetch the starts if these seeds were announced."""
-        if not self._processes:
-            self._start()
-        self._seeds = list(seeds)
-        if self._busy:
+        if not self.crew.is_there:
+            self._announced, self._playing = (), None
+            self.crew.start()
+        if self._playing is not None:
             self.outcomes()  # an update failed before it asked for them
-        announced, self._announced = self._announced, ()
-        if announced != tuple(seeds):
-            self._receive_all(len(self._split(len(announced))), EpisodeStarts)  # not wanted any more
+        self._seeds, self._starts = list(seeds), None
+        if self._announced != tuple(seeds):
+            self._drop_announced()
             self._send_begin(seeds)
-        starts = self._receive_all(len(self._split(len(seeds))), EpisodeStarts)
-        return EpisodeStarts(
-            np.concatenate([own.observation for own in starts]),
-            np.concatenate([own.position for own in starts]),
-            np.concatenate([own.velocity for own in starts]),
-        )
+        self._announced = ()
+        shares = self._split(len(seeds))
+        answers = self._heard(len(shares))
+        parts = [
+            self._begun_alone(share) if isinstance(answer, Lost) else _as_starts(answer)
+            for share, answer in zip(shares, answers, strict=True)
+        ]
+        self._starts = joined_starts(parts)
+        return self._starts
 
     def play(self, reference: Array, next_seeds: Sequence[int] = ()) -> None:
         """Hand out the references and return at once."""
-        if self._board is None:
+        if self.crew.board is None or self._starts is None:
             raise RuntimeError("play() without begin()")
         if len(reference) != len(self._seeds):
             raise UserError(
                 f"{self._task_id} has begun {len(self._seeds)} episodes and needs a reference for each, "
                 f"got {len(reference)}."
             )
-        shares = self._split(len(reference))
-        self._board.write(shares)
+        rows = startable(self._starts)
+        seeds = [self._seeds[row] for row in rows]
+        chosen = reference[rows] if self._starts.failures else reference
+        shares = self._startable_shares()
+        self.crew.board.write(shares)
         for worker, share in enumerate(shares):
-            self._send(worker, ("play", Batch(self._seeds, reference, share)))
-        self._busy = len(shares)
+            self.crew.send(worker, ("play", Batch(seeds, chosen, share)))
+        self._playing = Batch(seeds, chosen, range(len(rows)))
         if next_seeds:
             self._send_begin(next_seeds)
             self._announced = tuple(next_seeds)
 
     def outcomes(self) -> EpisodeOutcomes:
         """Wait for all workers."""
-        busy, self._busy = self._busy, 0
-        if not busy:
+        if self._playing is None or self._starts is None or self.crew.board is None:
             raise RuntimeError("outcomes() without play()")
-        played = [rows for replies in self._receive_all(busy, list) for rows in replies]
-        return joined([outcomes for _, outcomes in sorted(played, key=itemgetter(0))])
+        batch, self._playing = self._playing, None
+        played: PlayedRows = []
+        for answer in self._heard(len(self._split(len(self._seeds)))):
+            if not isinstance(answer, Lost):
+                assert isinstance(answer, list), f"a worker answered out of order: {type(answer).__name__}"
+                played += answer
+        self.crew.board.mend()
+        known = {first + i for first, part in played for i in range(len(part.reward))}
+        played += self._played_alone(batch, [row for row in batch.share if row not in known])
+        together = joined([part for _, part in sorted(played, key=itemgetter(0))]) if played else None
+        if together is None or self._starts.failures:
+            return with_failed_starts(self._spec, self._starts, together)
+        return together
 
     def frames(self, seed: int, reference: Array, every: int) -> list[Picture]:
         """Film an episode in this process, with a task of its own: pictures are large to send."""
@@ -178,68 +205,82 @@ class WorkerPool(Player):
 
     def close(self) -> None:
         """End the workers."""
-        for pipe in self._pipes:
-            pipe.close()
-        for process in self._processes:
-            process.join(timeout=2.0)
-            if process.is_alive():
-                process.kill()
-                process.join()
-        self._pipes, self._processes = [], []
-        self._board, self._announced, self._busy, self._answered = None, (), 0, False
+        self.crew.close()
+        self._starts, self._announced, self._playing = None, (), None
+
+    # ------------------------------------------------------------------ shares
 
     def _split(self, count: int) -> list[range]:
         """Rows of each worker's share of `count` episodes."""
         shares = np.array_split(np.arange(count), min(self.num_workers, count)) if count else []
         return [range(int(share[0]), int(share[-1]) + 1) for share in shares]
 
+    def _startable_shares(self) -> list[range]:
+        """The same shares, counted in the episodes that could be begun; some may be empty."""
+        assert self._starts is not None
+        failed = np.array([row in self._starts.failures for row in range(len(self._seeds))])
+        before = np.concatenate(([0], np.cumsum(~failed)))  # episodes begun before each row
+        return [range(int(before[share.start]), int(before[share.stop])) for share in self._split(len(self._seeds))]
+
+    # ------------------------------------------------------------------ messages
+
     def _send_begin(self, seeds: Sequence[int]) -> None:
         for worker, share in enumerate(self._split(len(seeds))):
-            self._send(worker, ("begin", list(seeds[share.start : share.stop])))
+            self.crew.send(worker, ("begin", list(seeds[share.start : share.stop])))
 
-    def _send(self, worker: int, message: tuple[str, object]) -> None:
-        try:
-            self._pipes[worker].send(message)
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._died(worker) from None
+    def _drop_announced(self) -> None:
+        """Take the starts that nobody wants any more off the pipes."""
+        announced, self._announced = self._announced, ()
+        self._heard(len(self._split(len(announced))))
 
-    def _receive_all(self, count: int, kind: type[_Reply]) -> list[_Reply]:
+    def _heard(self, count: int) -> list[object]:
         """Hear the first `count` workers out before raising a failure, so that no answer is left for the next call."""
-        replies = [self._receive(worker) for worker in range(count)]
-        good: list[_Reply] = []
-        for worker, reply in enumerate(replies):
-            if isinstance(reply, WorkerFailure):
-                raise RunStopped(reply.sentence) if reply.sentence else TaskError(reply.traceback)
-            assert isinstance(reply, kind), f"worker {worker} answered out of order: {type(reply).__name__}"
-            good.append(reply)
-        return good
+        answers = [self.crew.receive(worker) for worker in range(count)]
+        for answer in answers:
+            if isinstance(answer, WorkerFailure):
+                raise RunStopped(answer.sentence) if answer.sentence else TaskError(answer.traceback)
+        return answers
 
-    def _receive(self, worker: int) -> object:
-        try:
-            reply: object = self._pipes[worker].recv()
-            self._answered = True
-            return reply
-        except (EOFError, ConnectionResetError):
-            raise self._died(worker) from None
-        except KeyboardInterrupt:  # answers may be left in the pipes: the next episodes begin with new workers
-            self.close()
-            raise
+    # ------------------------------------------------------------------ episodes that were lost with their process
 
-    def _died(self, worker: int) -> RunStopped:
-        """Say how a worker ended; the others end as well, so that the next episodes begin with new ones."""
-        self._processes[worker].join(timeout=1.0)
-        code, answered = self._processes[worker].exitcode, self._answered
-        self.close()
-        if not answered:
-            return RunStopped(
-                f"Worker process {worker} could not start (exit code {code}). Workers import the script that trains: "
-                'keep its calls under if __name__ == "__main__":, or play in this process (--workers 0).'
-            )
-        return RunStopped(
-            f"Worker process {worker} died (exit code {code}; -9 often means out of memory). "
-            "Nothing saved is lost: resume the run, "
-            "with fewer workers if memory is short (top-erl resume RUN --workers 1)."
+    def _begun_alone(self, share: range) -> EpisodeStarts:
+        """Begin the episodes of a lost share one by one."""
+        seeds = [self._seeds[row] for row in share]
+        answers = self._asked_alone([("begin", [seed]) for seed in seeds])
+        return joined_starts(
+            [
+                failed_start(self._spec, self._blame(seed, answer)) if isinstance(answer, Lost) else _as_starts(answer)
+                for seed, answer in zip(seeds, answers, strict=True)
+            ]
         )
+
+    def _played_alone(self, batch: Batch, rows: list[int]) -> PlayedRows:
+        """Play lost episodes one by one."""
+        if not rows:
+            return []
+        self._drop_announced()
+        answers = self._asked_alone([("alone", (batch.seeds[row], batch.reference[row : row + 1])) for row in rows])
+        played: PlayedRows = []
+        for row, answer in zip(rows, answers, strict=True):
+            if isinstance(answer, Lost):
+                played.append((row, failed_outcome(self._spec, self._blame(batch.seeds[row], answer))))
+            else:
+                assert isinstance(answer, EpisodeOutcomes)
+                played.append((row, answer))
+        return played
+
+    def _asked_alone(self, messages: list[tuple[str, object]]) -> list[object]:
+        """The answers to messages about single episodes; a worker has one at a time, so that it is known which."""
+        answers: list[object] = []
+        for first in range(0, len(messages), self.num_workers):
+            some = messages[first : first + self.num_workers]
+            for worker, message in enumerate(some):
+                self.crew.send(worker, message)
+            answers += self._heard(len(some))
+        return answers
+
+    def _blame(self, seed: int, lost: Lost) -> EpisodeFailure:
+        return EpisodeFailure(f"Task {self._spec.id} {lost.reason} in the episode with seed {seed}")
 
 
 class TaskError(RunStopped):
@@ -252,22 +293,11 @@ class TaskError(RunStopped):
         super().__init__(f"The task raised an exception: {last}\n\n{task_traceback}")
 
 
-@contextmanager
-def _single_threaded_children() -> Iterator[None]:
-    """Let child processes start with one numerical thread each."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+def _as_starts(answer: object) -> EpisodeStarts:
+    assert isinstance(answer, EpisodeStarts), f"a worker answered out of order: {type(answer).__name__}"
+    return answer
 
 
-def make_player(task: Task, task_id: str, workers: int) -> Player:
-    """Make the player: this process, or a pool of workers."""
-    return WorkerPool(task_id, workers) if workers else LocalPlayer(task)
+def make_player(task: Task, task_id: str, workers: int, timeout: float = 0.0) -> Player:
+    """Make the player: this process, or a pool of workers that kill what takes longer than `timeout` seconds."""
+    return WorkerPool(task_id, workers, timeout) if workers else LocalPlayer(task)

@@ -1,29 +1,54 @@
 """Playing a batch of episodes so that one that fails does not take the others with it.
 
-A simulator may blow up or raise in the middle of an episode. Since an episode is a function of its seed and reference
-alone, the others of the batch can be played again one by one, to the same numbers; the bad ones come back as failures.
+A simulator may blow up, raise or ask Python to exit, as an episode begins or in the middle of it. Since an episode is a
+function of its seed and reference alone, the others of the batch can be played again one by one, to the same numbers;
+the bad ones come back as failures.
 """
 
 from __future__ import annotations
 
+import contextlib
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from top_erl.errors import RunStopped, UserError
-from top_erl.tasks.checks import non_finite_word
-from top_erl.tasks.contract import Array, EpisodeFailure, EpisodeOutcomes, Task
+from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
+from top_erl.tasks.checks import WrongShape, checked_return, non_finite_word
+from top_erl.tasks.contract import Array, EpisodeFailure, EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
 
 
-def play_episodes(task: Task, seeds: Sequence[int], reference: Array) -> EpisodeOutcomes:
-    """Play the episodes just begun with these seeds; references [B, T, 2D].
+def begin_episodes(task: Task, seeds: Sequence[int]) -> tuple[EpisodeStarts, bool]:
+    """Start one episode per seed; one that cannot start is a failure, with zeros in its row.
+
+    Returns:
+        The starts, and whether the task now waits to play just these episodes; otherwise they must be begun once more.
 
     Raises:
         UserError: If the task complains of something that its user must mend first.
     """
-    return _played(task, seeds, reference, task.play)[0]
+    try:
+        return _checked_starts(task, seeds), True
+    except EPISODE_ERRORS as error:
+        raise_if_meant_for_the_user(error)
+        close_failed(task)
+    return joined_starts([_begun_alone(task, seed) for seed in seeds]), False
+
+
+def play_episodes(task: Task, seeds: Sequence[int], reference: Array, begun: bool = True) -> EpisodeOutcomes:
+    """Play episodes; references [B, T, 2D].
+
+    Args:
+        task: Who plays.
+        seeds: Seeds of the episodes.
+        reference: What to track in them.
+        begun: Whether the task has begun just these; otherwise they are begun now.
+
+    Raises:
+        UserError: If the task complains of something that its user must mend first.
+    """
+    return _played(task, seeds, reference, task.play if begun else _begin_and_play(task, seeds))[0]
 
 
 def play_part(task: Task, seeds: Sequence[int], reference: Array, begun: bool) -> tuple[EpisodeOutcomes, bool]:
@@ -41,13 +66,16 @@ def play_part(task: Task, seeds: Sequence[int], reference: Array, begun: bool) -
     Raises:
         UserError: If the task complains of something that its user must mend first.
     """
+    outcomes, unbroken = _played(task, seeds, reference, task.play_next if begun else _begin_and_play(task, seeds))
+    return outcomes, begun and unbroken
 
-    def begin_and_play(reference: Array) -> EpisodeOutcomes:
+
+def _begin_and_play(task: Task, seeds: Sequence[int]) -> Callable[[Array], EpisodeOutcomes]:
+    def play(reference: Array) -> EpisodeOutcomes:
         task.begin(seeds)
         return task.play(reference)
 
-    outcomes, unbroken = _played(task, seeds, reference, task.play_next if begun else begin_and_play)
-    return outcomes, begun and unbroken
+    return play
 
 
 def _played(
@@ -56,23 +84,67 @@ def _played(
     """Play episodes together, or one by one if that raises; what happened, and whether all went well at once."""
     try:
         outcomes, unbroken = play(reference), True
-    except Exception as error:
-        _raise_if_meant_for_the_user(error)
-        task.close()  # whatever state the failed episode has left behind
+        _check_shapes(task, len(seeds), outcomes)
+    except EPISODE_ERRORS as error:
+        raise_if_meant_for_the_user(error)
+        close_failed(task)
         batches = [_played_alone(task, seed, reference[i : i + 1]) for i, seed in enumerate(seeds)]
         outcomes, unbroken = joined(batches), False
     return _without_nonsense(task, seeds, outcomes), unbroken
 
 
+def _begun_alone(task: Task, seed: int) -> EpisodeStarts:
+    """Start one episode; a failure leaves its numbers at zero."""
+    try:
+        return _checked_starts(task, [seed])
+    except EPISODE_ERRORS as error:
+        raise_if_meant_for_the_user(error)
+        close_failed(task)
+        return failed_start(task.spec, failure(task.spec, f"at the start of the episode with seed {seed}", error))
+
+
+def _played_alone(task: Task, seed: int, reference: Array) -> EpisodeOutcomes:
+    """Play one episode from its seed, reference [1, T, 2D]; a failure leaves its numbers at zero."""
+    try:
+        outcomes = _begin_and_play(task, [seed])(reference)
+        _check_shapes(task, 1, outcomes)
+    except EPISODE_ERRORS as error:
+        raise_if_meant_for_the_user(error)
+        close_failed(task)
+        return failed_outcome(task.spec, failure(task.spec, f"in the episode with seed {seed}", error))
+    return outcomes
+
+
+# ---------------------------------------------------------------------- batches
+
+
+def joined_starts(parts: Sequence[EpisodeStarts]) -> EpisodeStarts:
+    """The starts of several batches as one."""
+    return EpisodeStarts(
+        np.concatenate([part.observation for part in parts]),
+        np.concatenate([part.position for part in parts]),
+        np.concatenate([part.velocity for part in parts]),
+        _joined_failures([len(part.observation) for part in parts], [part.failures for part in parts]),
+    )
+
+
 def joined(batches: Sequence[EpisodeOutcomes]) -> EpisodeOutcomes:
     """Several batches as one."""
-    firsts = np.cumsum([0, *(len(batch.reward) for batch in batches)]).tolist()
     return EpisodeOutcomes(
         np.concatenate([batch.observation for batch in batches]),
         np.concatenate([batch.reward for batch in batches]),
         {name: np.concatenate([batch.metrics[name] for batch in batches]) for name in _shared_names(batches)},
-        {first + i: why for first, batch in zip(firsts, batches, strict=False) for i, why in batch.failures.items()},
+        _joined_failures([len(batch.reward) for batch in batches], [batch.failures for batch in batches]),
     )
+
+
+def _joined_failures(counts: Sequence[int], parts: Sequence[Mapping[int, EpisodeFailure]]) -> dict[int, EpisodeFailure]:
+    firsts = np.cumsum([0, *counts]).tolist()
+    return {first + i: why for first, part in zip(firsts, parts, strict=False) for i, why in part.items()}
+
+
+def _in_order(failures: Mapping[int, EpisodeFailure]) -> dict[int, EpisodeFailure]:
+    return {row: failures[row] for row in sorted(failures)}
 
 
 def _shared_names(batches: Sequence[EpisodeOutcomes]) -> list[str]:
@@ -80,43 +152,102 @@ def _shared_names(batches: Sequence[EpisodeOutcomes]) -> list[str]:
     return [name for name in batches[0].metrics if all(name in batch.metrics for batch in batches)]
 
 
-def _played_alone(task: Task, seed: int, reference: Array) -> EpisodeOutcomes:
-    """Play one episode from its seed, reference [1, T, 2D]; a failure leaves its numbers at zero."""
-    try:
-        task.begin([seed])
-        return task.play(reference)
-    except Exception as error:
-        _raise_if_meant_for_the_user(error)
-        task.close()
-        spec = task.spec
-        return EpisodeOutcomes(
-            np.zeros((1, spec.horizon, spec.observation_dim)),
-            np.zeros((1, spec.horizon)),
-            {name: np.zeros(1) for name in spec.metrics},
-            {0: _failure(task, seed, error)},
-        )
+def startable(starts: EpisodeStarts) -> list[int]:
+    """Rows of the episodes that could be begun."""
+    return [row for row in range(len(starts.observation)) if row not in starts.failures]
 
 
-def _raise_if_meant_for_the_user(error: Exception) -> None:
-    if isinstance(error, UserError) and not isinstance(error, RunStopped):
+def with_failed_starts(spec: TaskSpec, starts: EpisodeStarts, played: EpisodeOutcomes | None) -> EpisodeOutcomes:
+    """The outcome of every episode, given that of the startable ones; None if there are none of them."""
+    if played is not None and not starts.failures:
+        return played
+    order = [*startable(starts), *starts.failures]  # as they are joined
+    parts = [failed_outcome(spec, why) for why in starts.failures.values()]
+    every = joined([*([] if played is None else [played]), *parts])
+    back = np.argsort(order)
+    return EpisodeOutcomes(
+        every.observation[back],
+        every.reward[back],
+        {name: values[back] for name, values in every.metrics.items()},
+        _in_order({order[i]: why for i, why in every.failures.items()}),
+    )
+
+
+# ---------------------------------------------------------------------- failures
+
+
+def failed_start(spec: TaskSpec, why: EpisodeFailure) -> EpisodeStarts:
+    """The start of one episode that could not be begun."""
+    still = np.zeros((1, spec.num_dof))
+    return EpisodeStarts(np.zeros((1, spec.observation_dim)), still, still, {0: why})
+
+
+def failed_outcome(spec: TaskSpec, why: EpisodeFailure) -> EpisodeOutcomes:
+    """The outcome of one episode that could not be played to the end."""
+    return EpisodeOutcomes(
+        np.zeros((1, spec.horizon, spec.observation_dim)),
+        np.zeros((1, spec.horizon)),
+        {name: np.zeros(1) for name in spec.metrics},
+        {0: why},
+    )
+
+
+def failure(spec: TaskSpec, when: str, error: BaseException) -> EpisodeFailure:
+    """Say in one sentence what an exception did, e.g. `in the episode with seed 3`."""
+    if isinstance(error, (RunStopped, WrongShape)):
+        sentence = str(error).rstrip(".")
+        told = sentence if "with seed" in sentence else f"{sentence}, {when}"
+        return EpisodeFailure(told, contradicts_spec=isinstance(error, WrongShape))
+    return EpisodeFailure(f"Task {spec.id} raised {type(error).__name__} {when}: {error}", traceback.format_exc())
+
+
+def raise_if_meant_for_the_user(error: BaseException) -> None:
+    """Raise a complaint about something that no other episode would mend."""
+    if isinstance(error, UserError) and not isinstance(error, (RunStopped, WrongShape)):
         raise error
 
 
-def _failure(task: Task, seed: int, error: Exception) -> EpisodeFailure:
-    if isinstance(error, RunStopped):
-        sentence = str(error).rstrip(".")
-        return EpisodeFailure(sentence if str(seed) in sentence else f"{sentence}, in the episode with seed {seed}")
-    sentence = f"Task {task.spec.id} raised {type(error).__name__} in the episode with seed {seed}: {error}"
-    return EpisodeFailure(sentence, traceback.format_exc())
+def close_failed(task: Task) -> None:
+    """Drop whatever state a failed episode has left behind; a broken simulator may fail to close, too."""
+    with contextlib.suppress(*EPISODE_ERRORS):
+        task.close()
+
+
+# ---------------------------------------------------------------------- checks
+
+
+def _checked_starts(task: Task, seeds: Sequence[int]) -> EpisodeStarts:
+    """Begin episodes; answers of a wrong shape, NaN and infinity raise."""
+    starts, spec, count = task.begin(seeds), task.spec, len(seeds)
+    when = f"at the start of the episode with seed {seeds[0]}" if count == 1 else f"for {count} starts"
+    checked_return(spec.id, "observation", starts.observation, (count, spec.observation_dim), when)
+    checked_return(spec.id, "position", starts.position, (count, spec.num_dof), when)
+    checked_return(spec.id, "velocity", starts.velocity, (count, spec.num_dof), when)
+    return starts
+
+
+def _check_shapes(task: Task, count: int, outcomes: EpisodeOutcomes) -> None:
+    """Refuse outcomes of `count` episodes that have not the shape that the task's spec says."""
+    spec = task.spec
+    wanted = {
+        "observation": (outcomes.observation, (count, spec.horizon, spec.observation_dim)),
+        "reward": (outcomes.reward, (count, spec.horizon)),
+        **{f"metric {name!r}": (values, (count,)) for name, values in outcomes.metrics.items()},
+    }
+    for name, (values, shape) in wanted.items():
+        if np.shape(values) != shape:
+            raise WrongShape(f"{spec.id} returned its {name} with shape {np.shape(values)}; its spec says {shape}.")
 
 
 def _without_nonsense(task: Task, seeds: Sequence[int], outcomes: EpisodeOutcomes) -> EpisodeOutcomes:
     """Turn episodes with NaN or infinity into failures."""
     failures = dict(outcomes.failures)
     for name, values in (("observation", outcomes.observation), ("reward", outcomes.reward)):
+        if np.isfinite(values).all():
+            continue
         for index, episode in enumerate(values):
             bad = np.argwhere(~np.isfinite(episode))
             if len(bad) and index not in failures:
                 where = f"in its {name} at step {bad[0][0]} of the episode with seed {seeds[index]}"
                 failures[index] = EpisodeFailure(f"Task {task.spec.id} returned {non_finite_word(episode)} {where}")
-    return replace(outcomes, failures=failures)
+    return replace(outcomes, failures=_in_order(failures))

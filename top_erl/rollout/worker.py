@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
+import multiprocessing as mp
+import os
 import signal
+import sys
+import threading
 import traceback
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
-from top_erl.errors import UserError
+from top_erl.errors import EPISODE_ERRORS, UserError
 from top_erl.rollout.board import Board
-from top_erl.rollout.playing import play_episodes, play_part
+from top_erl.rollout.playing import begin_episodes, play_episodes, play_part
 from top_erl.tasks.catalogue import TaskFactory, make_task, register_task
-from top_erl.tasks.contract import Array, EpisodeOutcomes, Task
+from top_erl.tasks.contract import Array, EpisodeOutcomes, EpisodeStarts, Task
+
+_PR_SET_PDEATHSIG = 1
+"""Number of Linux's request to be sent a signal when the parent dies."""
+_LOOK_AFTER = 2.0  # seconds between looks at who the parent is
 
 
 class WorkerFailure:
     """What a worker sends instead of an answer: a sentence for the user, or a traceback."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         """Keep what the parent needs to know."""
         self.sentence = str(error) if isinstance(error, UserError) else ""
         self.traceback = traceback.format_exc()
@@ -33,28 +43,40 @@ class Batch:
     reference: Array
     """Of the whole batch, [B, T, 2D]."""
     share: range
-    """Rows of the worker's own share, which it has begun."""
+    """Rows of the worker's own share."""
 
 
 PlayedRows = list[tuple[int, EpisodeOutcomes]]
 """Outcomes of some rows of a batch, each with its first row."""
 
 
-def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None, number: int, board: Board) -> None:
-    """Answer `("begin", seeds)` and `("play", batch)` until the other end closes.
+@dataclass(frozen=True)
+class Place:
+    """Where a worker works."""
+
+    number: int
+    """Which worker it is."""
+    board: Board
+    """Where workers see what is left to play."""
+    of_main_thread: bool
+    """Whether the parent's main thread starts it: Linux calls a parent dead as soon as that thread ends."""
+
+
+def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None, place: Place) -> None:
+    """Answer `("begin", seeds)`, `("play", batch)` and `("alone", (seed, reference))` until the other end closes.
 
     Args:
         pipe: To the parent.
         task_id: The task to play.
         factory: What the parent has registered under the task's id, since the registry is per process.
-        number: Which worker this is.
-        board: Where workers see what is left to play.
+        place: Where this worker works.
     """
     for stop in (signal.SIGINT, signal.SIGTERM):  # stopping is the parent's business
         signal.signal(stop, signal.SIG_IGN)
+    _end_with_parent(place.of_main_thread)
     if factory is not None:
         register_task(task_id, factory)
-    desk = _Desk(task_id, number, board)
+    desk = _Desk(task_id, place)
     try:
         while True:
             pipe.send(desk.answer(*pipe.recv()))
@@ -62,34 +84,70 @@ def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None, numb
         desk.close()
 
 
+def _end_with_parent(by_signal: bool) -> None:
+    """See to it that this process ends when its parent is killed, also in the middle of an episode that hangs."""
+    parent = mp.parent_process()
+    assert parent is not None
+    if by_signal and sys.platform == "linux":  # needs no Python, which a simulator that hangs may be holding up
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_wait_for_end_of, args=(parent,), daemon=True).start()
+
+
+def _wait_for_end_of(parent: BaseProcess) -> None:
+    # The sentinel stays open while a fork of the parent lives, hence the look at who the parent is.
+    while not wait([parent.sentinel], timeout=_LOOK_AFTER) and os.getppid() == parent.pid:
+        continue
+    os._exit(1)
+
+
 class _Desk:
     """What a worker has before it: a task, made by the first message, and the board."""
 
-    def __init__(self, task_id: str, number: int, board: Board) -> None:
-        self._task_id, self._number, self._board = task_id, number, board
+    def __init__(self, task_id: str, place: Place) -> None:
+        self._task_id, self._number, self._board = task_id, place.number, place.board
         self._task: Task | None = None
+        self._begun: list[int] = []  # seeds of the episodes that the task waits to play
 
     def answer(self, command: str, argument: Any) -> object:
         """Do what a message asks for. Any failure is itself an answer."""
         try:
             self._task = self._task or make_task(self._task_id)
-            return self._task.begin(argument) if command == "begin" else self._play(self._task, argument)
-        except Exception as error:
+            if command == "begin":
+                return self._begin(self._task, argument)
+            return self._play(self._task, argument) if command == "play" else self._play_alone(self._task, *argument)
+        except EPISODE_ERRORS as error:
             return WorkerFailure(error)
+
+    def _begin(self, task: Task, seeds: list[int]) -> EpisodeStarts:
+        self._begun = []
+        self._board.note_call(self._number, len(seeds))
+        starts, waiting = begin_episodes(task, seeds)
+        self._begun = seeds if waiting else []
+        return starts
 
     def _play(self, task: Task, batch: Batch) -> PlayedRows:
         """Play the worker's share; if episodes are played one by one, then also what other workers have left."""
+        own = slice(batch.share.start, batch.share.stop)
+        begun, self._begun = batch.seeds[own] == self._begun, []
         if not task.one_by_one:
-            rows = slice(batch.share.start, batch.share.stop)
-            return [(rows.start, play_episodes(task, batch.seeds[rows], batch.reference[rows]))]
+            self._board.note_call(self._number, len(batch.share))
+            return (
+                [(own.start, play_episodes(task, batch.seeds[own], batch.reference[own], begun))] if batch.share else []
+            )
         played: PlayedRows = []
-        begun = True
         while taken := self._board.take(self._number):
-            rows = slice(taken.start, taken.stop)
-            begun = begun and taken.start in batch.share
-            outcomes, begun = play_part(task, batch.seeds[rows], batch.reference[rows], begun)
-            played.append((taken.start, outcomes))
+            for row in taken:
+                begun = begun and row in batch.share
+                self._board.note_call(self._number, 1)
+                outcomes, begun = play_part(task, [batch.seeds[row]], batch.reference[row : row + 1], begun)
+                played.append((row, outcomes))
         return played
+
+    def _play_alone(self, task: Task, seed: int, reference: Array) -> EpisodeOutcomes:
+        """Begin and play one episode, reference [1, T, 2D]; whatever was begun before is dropped."""
+        self._begun = []
+        self._board.note_call(self._number, 1)
+        return play_episodes(task, [seed], reference, begun=False)
 
     def close(self) -> None:
         if self._task is not None:

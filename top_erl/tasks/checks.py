@@ -13,6 +13,10 @@ from top_erl.tasks.contract import TaskSpec
 Array = NDArray[np.float64]
 
 
+class WrongShape(UserError):  # noqa: N818 - it names what happened, and is shown to users
+    """An answer of a task that is not what its spec says: in all episodes, or in a few that fail."""
+
+
 def checked_seeds(spec: TaskSpec, seeds: Sequence[int]) -> list[int]:
     """Return the seeds as plain integers, or say what is wrong with them."""
     numbers = [int(seed) for seed in seeds]
@@ -60,12 +64,12 @@ def checked_return(task: str, name: str, value: object, shape: tuple[int, ...], 
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UserError(
+        raise WrongShape(
             f"{task} returned a {type(value).__name__} as its {name} {when}; it must be an array of shape "
             f"{shape} (gymnasium.wrappers.FlattenObservation flattens a dictionary)."
         ) from error
     if array.shape != shape:
-        raise UserError(f"{task} returned its {name} with shape {array.shape} {when}; its spec says {shape}.")
+        raise WrongShape(f"{task} returned its {name} with shape {array.shape} {when}; its spec says {shape}.")
     if not np.isfinite(array).all():
         raise RunStopped(f"{task} returned {non_finite_word(array)} in its {name} {when}.")
     return array

@@ -75,6 +75,18 @@ class TaskSpec:
 
 
 @dataclass(frozen=True)
+class EpisodeFailure:
+    """Why an episode could not be begun, or not be played to the end."""
+
+    sentence: str
+    """What happened, without a full stop."""
+    traceback: str = ""
+    """Where, if the task raised an exception."""
+    contradicts_spec: bool = False
+    """Whether the task answered otherwise than its spec says: if all episodes do, its definition is wrong."""
+
+
+@dataclass(frozen=True)
 class EpisodeStarts:
     """The first instant of a batch of episodes."""
 
@@ -84,16 +96,8 @@ class EpisodeStarts:
     """Measured position of the controlled degrees of freedom, [B, D]."""
     velocity: Array
     """Measured velocity, [B, D]."""
-
-
-@dataclass(frozen=True)
-class EpisodeFailure:
-    """Why an episode could not be played to the end."""
-
-    sentence: str
-    """What happened, without a full stop."""
-    traceback: str = ""
-    """Where, if the task raised an exception."""
+    failures: Mapping[int, EpisodeFailure] = field(default_factory=dict)
+    """Episodes that could not be begun, and why; their rows mean nothing. A task need not fill this in: it raises."""
 
 
 @dataclass(frozen=True)

@@ -140,9 +140,9 @@ class GymnasiumTask(Task):
 
     def close(self) -> None:
         """Close the environments."""
-        while self._envs:
-            self._envs.pop().close()
-        self._episodes = []
+        envs, self._envs, self._episodes = self._envs, [], []  # forgotten, even if closing one of them fails
+        for env in envs:
+            env.close()
 
     def _environment_for(self, index: int) -> Env:
         """Find or make the environment of a batch's episode."""

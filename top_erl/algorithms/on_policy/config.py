@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from top_erl.algorithms.config import ProjectionConfig, RatesConfig
-from top_erl.config.run import AlgorithmConfig
+from top_erl.config.run import EPISODE_SECONDS, AlgorithmConfig, check_timeout
 from top_erl.errors import UserError
 from top_erl.models.policy import PolicyConfig
 from top_erl.models.value import ValueConfig
@@ -20,6 +20,9 @@ class OnPolicyCollectConfig:
     """Episodes per iteration."""
     reward_scale: float = 1.0
     """Multiplies the rewards the critic sees; advantages are normalised anyway."""
+    timeout: float = EPISODE_SECONDS
+    """Seconds that a worker process may take for an episode before it is killed, and the episode left out; 0: no limit.
+    Episodes that are played in this process (`--workers 0`) have none."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -27,6 +30,7 @@ class OnPolicyCollectConfig:
             raise UserError("collect.episodes must be at least 1.")
         if not self.reward_scale > 0.0:
             raise UserError("collect.reward_scale must be positive.")
+        check_timeout(self.timeout)
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,11 @@ class OnPolicyConfig(AlgorithmConfig):
     def remarks(self, horizon: int) -> list[str]:
         """An entropy bound without a trust region."""
         return [remark for remark in (self.trust_region.remark(),) if remark]
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that a worker process may take for an episode."""
+        return self.collect.timeout
 
     def episodes_per_iteration(self, horizon: int) -> float:
         """Episodes that an iteration collects."""

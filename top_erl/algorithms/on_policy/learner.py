@@ -153,7 +153,7 @@ class OnPolicyLearner(EpisodicLearner):
             return
         seeds = episode_seeds(self.seed, "contexts", 0, count)
         chunks = [seeds[first : first + _STARTS_AT_ONCE] for first in range(0, count, _STARTS_AT_ONCE)]
-        observation = np.concatenate([self.collector.player.begin(chunk).observation for chunk in chunks])
+        observation = np.concatenate([self.collector.good_starts(chunk).observation for chunk in chunks])
         state = torch.from_numpy(np.pad(observation, ((0, 0), (0, 1)))).to(self.device, self.dtype)  # time is 0
         self.policy.standardize.fit(self.policy.select(state))
         if self.critic_sees_contexts:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from top_erl.algorithms.config import ProjectionConfig, RatesConfig
 from top_erl.algorithms.top_erl.segments import SegmentsConfig
 from top_erl.algorithms.top_erl.targets import TARGETS
-from top_erl.config.run import AlgorithmConfig, StoredEpisodes
+from top_erl.config.run import EPISODE_SECONDS, AlgorithmConfig, StoredEpisodes, check_timeout
 from top_erl.errors import UserError, unknown_name
 from top_erl.models.policy import PolicyConfig
 from top_erl.models.transformer import CriticConfig
@@ -33,6 +33,9 @@ class CollectConfig:
     values near zero are learned faster than large ones."""
     overlap: bool = False
     """Play the next episodes while the networks are updated; they come from the policy before the update."""
+    timeout: float = EPISODE_SECONDS
+    """Seconds that a worker process may take for an episode before it is killed, and the episode left out; 0: no limit.
+    Episodes that are played in this process (`--workers 0`) have none."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -46,6 +49,7 @@ class CollectConfig:
             raise UserError("collect.capacity must hold the episodes of an iteration and the prefill.")
         if not self.reward_scale > 0.0:
             raise UserError("collect.reward_scale must be positive.")
+        check_timeout(self.timeout)
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,11 @@ class TopErlConfig(AlgorithmConfig):
         """How long fixed segments are, and an entropy bound without a trust region."""
         segments = self.segments.remark(horizon // self.collect.stride)
         return [remark for remark in (segments, self.trust_region.remark()) if remark]
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that a worker process may take for an episode."""
+        return self.collect.timeout
 
     def episodes_per_iteration(self, horizon: int) -> float:
         """Episodes that an iteration collects."""
