@@ -91,6 +91,42 @@ def test_predict_refuses_other_shapes(reacher: TopErl, shape: tuple[int, ...]) -
         reacher.predict(np.zeros(shape))
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_predict_refuses_what_is_not_finite(reacher: TopErl, bad: float) -> None:
+    observation, here, there = _observation(), np.zeros(5), np.array([0.0, 0.0, bad, 0.0, 0.0])
+    word = "NaN" if np.isnan(bad) else "infinity"
+    with pytest.raises(UserError, match=f"The observation for {REACHER} holds {word}"):
+        reacher.predict(np.where(np.arange(16) == 3, bad, observation))
+    for position, velocity, name in ((there, here, "position"), (here, there, "velocity"), (None, there, "velocity")):
+        with pytest.raises(UserError, match=f"The {name} for {REACHER} holds {word}"):
+            reacher.predict(observation, position, velocity)
+    with pytest.raises(UserError, match="must be an array of numbers, not str"):
+        reacher.predict("here")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("count", "shape"), [(0, (1, 5)), (0, (4,)), (0, ()), (1, (5,)), (3, (5,)), (3, (1, 5)), (3, (2, 5)), (3, (3, 4))]
+)
+def test_predict_takes_one_position_for_each_observation(reacher: TopErl, count: int, shape: tuple[int, ...]) -> None:
+    """Nothing is broadcast: one position for three observations is a mistake more often than not."""
+    observation = np.stack([_observation()] * count) if count else _observation()
+    expected = (count, 5) if count else (5,)
+    sentence = re.escape(f"of shape {expected}, one of 5 entries for each observation, not of shape {shape}.")
+    with pytest.raises(UserError, match=f"position {sentence}"):
+        reacher.predict(observation, np.zeros(shape), np.zeros(expected))
+    with pytest.raises(UserError, match=f"velocity {sentence}"):
+        reacher.predict(observation, velocity=np.zeros(shape))
+
+
+def test_an_agent_is_closed_by_its_block(tiny: RunConfig) -> None:
+    config = replace(tiny, hardware=HardwareConfig(threads=1, workers=1))
+    with TopErl(config=config) as agent:
+        agent.evaluate(1)
+        (process,) = agent.training.learner.collector.player.crew.processes
+        assert process.exitcode is None
+    assert process.exitcode == 0
+
+
 def test_a_task_or_a_configuration(tiny: RunConfig) -> None:
     for arguments in ({}, {"task": REACHER, "config": tiny}):
         with pytest.raises(UserError, match=r"a task, or a whole config, but not both"):

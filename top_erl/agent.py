@@ -37,6 +37,7 @@ from top_erl.hardware.choice import Hardware
 from top_erl.primitives import Reference
 from top_erl.rollout.collector import Scores
 from top_erl.tasks import EpisodeStarts, Task, TaskSpec
+from top_erl.tasks.checks import non_finite_word
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -137,7 +138,8 @@ class Agent:
 
         Args:
             observation: raw observation, [S] or [B, S].
-            position: measured position, [D] or [B, D]; read off the observation if the task knows how.
+            position: measured position, [D] with an observation [S], [B, D] with [B, S]; read off the observation if
+                it is not given and the task knows how.
             velocity: measured velocity, likewise.
             deterministic: use the policy's mean; otherwise sample. Step-based methods have the mean only.
             generator: source of the sample.
@@ -199,13 +201,21 @@ class Agent:
         else:
             checkpoint = folder.load(agent.training.belongs_to, fall_back=previous)
         if checkpoint is None:
-            raise UserError(f"{folder.path} has no checkpoint yet.")
+            raise UserError(f"{folder.shown} has no checkpoint yet.")
         agent.training.restore(checkpoint)
         return agent
 
     def close(self) -> None:
         """Release simulators and worker processes."""
         self.training.close()
+
+    def __enter__(self) -> Self:
+        """Use the agent in a `with` block, which closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close, however the block ends."""
+        self.close()
 
 
 class TopErl(Agent):
@@ -232,24 +242,40 @@ class TopErl(Agent):
 
 def _checked(spec: TaskSpec, observation: ArrayLike) -> Array:
     """Raw observations of a task, [S] or [B, S]."""
-    observed = np.asarray(observation, dtype=np.float64)
-    if observed.shape[-1:] != (spec.observation_dim,) or observed.ndim > 2:
+    observed = _finite(spec, "observation", observation)
+    if observed.shape[-1:] != (spec.observation_dim,) or observed.ndim > 2 or not observed.size:
         raise UserError(f"{spec.id} has observations of {spec.observation_dim} entries, not shape {observed.shape}.")
     return observed
 
 
+def _finite(spec: TaskSpec, name: str, value: ArrayLike) -> Array:
+    """Numbers, all of them finite."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"The {name} for {spec.id} must be an array of numbers, not {type(value).__name__}.") from error
+    if not np.isfinite(array).all():
+        raise UserError(f"The {name} for {spec.id} holds {non_finite_word(array)}: there is no movement from there.")
+    return array
+
+
 def _starts(task: Task, observed: Array, position: ArrayLike | None, velocity: ArrayLike | None) -> EpisodeStarts:
     """First instants of episodes with these observations, [S] or [B, S]; what was not measured is read off them."""
-    batch, dof = np.atleast_2d(observed), task.spec.num_dof
+    batch, spec = np.atleast_2d(observed), task.spec
+    given = {"position": position, "velocity": velocity}
     if position is None or velocity is None:
-        known = task.measured_state(batch)
-        position, velocity = (known[i] if given is None else given for i, given in enumerate((position, velocity)))
-    state = [np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (position, velocity)]
-    if any(value.shape not in ((1, dof), (len(batch), dof)) for value in state):
-        raise UserError(f"{task.spec.id} needs a position and a velocity of {dof} entries, one for each observation.")
-    return EpisodeStarts(
-        batch, *(np.repeat(value, len(batch), axis=0) if len(value) == 1 else value for value in state)
-    )
+        known = dict(zip(given, task.measured_state(batch), strict=True))  # [B, D] each
+    expected = (*observed.shape[:-1], spec.num_dof)
+    state: dict[str, Array] = {}
+    for name, value in given.items():
+        measured = _finite(spec, name, np.reshape(known[name], expected) if value is None else value)
+        if measured.shape != expected:
+            raise UserError(
+                f"{spec.id} needs a {name} of shape {expected}, one of {spec.num_dof} entries for each observation, "
+                f"not of shape {measured.shape}."
+            )
+        state[name] = np.atleast_2d(measured)
+    return EpisodeStarts(batch, state["position"], state["velocity"])
 
 
 def _reference(learner: EpisodicLearner, starts: EpisodeStarts, noise: torch.Tensor | None, single: bool) -> Reference:

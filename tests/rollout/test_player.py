@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -241,12 +242,16 @@ def test_workers_go_when_the_parent_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
         textwrap.dedent(
-            f"""
+            """
             import time
+            import numpy as np
             from top_erl.rollout.player import WorkerPool
+            from tests.rollout.failing_tasks import HANGS, PLAY
             if __name__ == "__main__":
-                pool = WorkerPool("{TOYS}:ToyTask", 2)
-                pool.begin([1, 2])
+                pool = WorkerPool("tests.rollout.failing_tasks:FailingTask", 2)
+                pool.begin([1, PLAY + HANGS])  # one will be idle, one in the middle of an episode
+                pool.play(np.zeros((2, 6, 4)))
+                time.sleep(0.5)
                 print(*(process.pid for process in pool.crew.processes), flush=True)
                 time.sleep(60)
             """
@@ -264,6 +269,47 @@ def test_workers_go_when_the_parent_is_killed(tmp_path: Path) -> None:
     while any(_alive(pid) for pid in children) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not any(_alive(pid) for pid in children)
+
+
+def test_a_script_that_closes_nothing_ends_by_itself(tmp_path: Path) -> None:
+    """Workers must not keep Python from exiting: neither an idle one, nor one that hangs in an episode."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import numpy as np
+            from top_erl.rollout.player import WorkerPool
+            from tests.rollout.failing_tasks import HANGS, PLAY
+            if __name__ == "__main__":
+                pool = WorkerPool("tests.rollout.failing_tasks:FailingTask", 2)
+                pool.begin([1, PLAY + HANGS])
+                pool.play(np.zeros((2, 6, 4)))
+                print(*(process.pid for process in pool.crew.processes), flush=True)
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "."},
+        timeout=120,
+        check=True,
+    )
+    children = [int(word) for word in done.stdout.split()]
+    assert len(children) == 2
+    assert done.stderr == ""
+    assert not any(_alive(pid) for pid in children)
+
+
+def test_workers_end_with_a_pool_that_is_forgotten() -> None:
+    player = WorkerPool(f"{TOYS}:ToyTask", 1)
+    player.begin([1])
+    (process,) = player.crew.processes
+    del player
+    gc.collect()
+    assert process.exitcode == 0
 
 
 def _alive(pid: int) -> bool:
@@ -375,9 +421,8 @@ def test_a_pool_is_of_use_after_an_interruption(pool: MakePool, monkeypatch: pyt
     def interrupt() -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(
-        remote.crew._members[1].pipe, "recv", interrupt
-    )  # after the first worker's answer, before the second's
+    second = remote.crew._members[1].pipe
+    monkeypatch.setattr(second, "recv", interrupt)  # after the first worker's answer, before the second's
     with pytest.raises(KeyboardInterrupt):
         remote.outcomes()
     _assert_same(_play(remote, [5, 6], 6), _play(LocalPlayer(ToyTask()), [5, 6], 6))

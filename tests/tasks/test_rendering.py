@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from top_erl.errors import UserError
-from top_erl.tasks import rendering
+from top_erl.tasks import opengl
 from top_erl.tasks.rendering import SceneRenderer, mujoco
 
 SCENE = """
@@ -45,11 +46,11 @@ ctypes.CDLL.__init__ = refuse
 """
 
 
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh process without a screen, warnings being errors."""
     kept = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL")}
     command = [sys.executable, "-W", "error", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, env=kept | environment)
+    return subprocess.run(command, capture_output=True, text=True, env=kept | environment, cwd=cwd)
 
 
 def middle_of_red(picture: NDArray[np.uint8]) -> tuple[float, float]:
@@ -100,6 +101,45 @@ def test_without_a_screen_and_without_a_word_at_exit(environment: dict[str, str]
     assert result.stdout.strip() == "(480, 640, 3)"
 
 
+OWN_TASK = """
+import mujoco
+import numpy as np
+from tests.rollout.toy_tasks import PointEnv, PointTask
+
+class Drawn(PointEnv):
+    render_mode = "rgb_array"
+
+    def render(self):
+        model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>")
+        data = mujoco.MjData(model)
+        mujoco.mj_forward(model, data)
+        with mujoco.Renderer(model) as renderer:
+            renderer.update_scene(data)
+            return renderer.render()
+
+class OwnTask(PointTask):
+    def make_env(self):
+        return Drawn()
+"""
+PREVIEW = """
+import sys
+from top_erl.cli import main
+sys.exit(main(["tasks", "own_task:OwnTask", "--preview", "own.png"]))
+"""
+
+
+def test_a_task_of_your_own_finds_opengl_too(tmp_path: Path) -> None:
+    """MuJoCo's own renderer is told at the import of the task which platform to use."""
+    (tmp_path / "own_task.py").write_text(OWN_TASK)
+    for code, expected in ((PREVIEW, 0), (NO_LIBRARIES + PREVIEW, 1)):
+        result = run(code, cwd=tmp_path, PYTHONPATH=str(Path(__file__).parents[2]))
+        assert result.returncode == expected, result.stderr
+        assert "Traceback" not in result.stderr
+    assert (tmp_path / "own.png").stat().st_size > 1000
+    assert "toy/Point cannot be filmed: its environment raised" in result.stderr
+    assert "apt install libegl1" in result.stderr
+
+
 @pytest.mark.parametrize("environment", [{}, {"DISPLAY": ":77"}])
 def test_a_machine_without_opengl_gets_one_sentence(environment: dict[str, str]) -> None:
     result = run(NO_LIBRARIES + SCRIPT, **environment)
@@ -143,12 +183,12 @@ def test_order_of_platforms(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(rendering.platform, "system", lambda: system)
-    assert rendering.candidates() == expected
+    monkeypatch.setattr(opengl.platform, "system", lambda: system)
+    assert opengl.candidates() == expected
 
 
 @pytest.mark.parametrize(("wish", "advice"), [("off", "forbids pictures"), ("hologram", "set it to egl")])
 def test_wishes_that_give_no_picture(wish: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUJOCO_GL", wish)
     with pytest.raises(UserError, match=advice):
-        rendering.candidates()
+        opengl.candidates()

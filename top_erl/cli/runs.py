@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +30,7 @@ from top_erl.experiment.training import Training
 from top_erl.report.curves import plot_runs, plotting_available
 from top_erl.rollout.collector import Scores
 from top_erl.seeding import episode_seeds
+from top_erl.tasks.opengl import choose_for_environments
 
 TRAIN_HELP = """\
 Train a policy. Options start from the preset for --task, --method and --scale.
@@ -121,7 +122,7 @@ def train(words: list[str]) -> int:
     hardware = training.hardware
     console.out(
         f"{options.run.method} on {options.run.task}, seed {options.run.seed}: {training.total_iterations} iterations, "
-        f"{hardware.threads} thread(s), {hardware.workers or 'no'} worker(s), into {folder.path}",
+        f"{hardware.threads} thread(s), {hardware.workers or 'no'} worker(s), into {folder.shown}",
         highlight=False,
     )
     return _run(training, folder, console)
@@ -160,7 +161,7 @@ def resume(words: list[str]) -> int:
     )
     console = Console()
     done, total = training.progress.iteration, training.total_iterations
-    console.out(f"{folder.path}: going on after iteration {done} of {total}", highlight=False)
+    console.out(f"{folder.shown}: going on after iteration {done} of {total}", highlight=False)
     if done >= total:
         console.out("This run is complete; --total-env-steps trains it further.", highlight=False)
         training.close()
@@ -181,11 +182,19 @@ def evaluate(words: list[str]) -> int:
         raise UserError("--episodes and --video-episodes must be at least 1, and --seed must not be negative.")
     if options.video is not None:
         check_picture_file(options.video, FILMS)
+        choose_for_environments()
+    options = _rooted(options)
     agent = Agent.load(options.run_dir, task=options.task, device=options.device, previous=options.previous)
     try:
         return _evaluate(agent, options)
     finally:
         agent.close()
+
+
+def _rooted(options: EvaluateOptions) -> EvaluateOptions:
+    """The same files, wherever an environment goes."""
+    files = {name: getattr(options, name) for name in ("json", "video")}
+    return replace(options, **{name: path and path.absolute() for name, path in files.items()})
 
 
 def _evaluate(agent: Agent, options: EvaluateOptions) -> int:
@@ -208,7 +217,7 @@ def _evaluate(agent: Agent, options: EvaluateOptions) -> int:
 
 def _run(training: Training, folder: RunFolder, console: Console) -> int:
     """Train, then say how it went and how to go on."""
-    again = _typed(folder.path, training.config.task)
+    again = _typed(folder.shown, training.config.task)
     try:
         end = run_training(training, folder, console=console)
     except RunDiverged:
@@ -224,7 +233,7 @@ def _run(training: Training, folder: RunFolder, console: Console) -> int:
         return 130
     if plotting_available():
         plot_runs([folder.path], folder.path / "curves.png")
-        console.out(f"Learning curves: {folder.path / 'curves.png'}", highlight=False)
+        console.out(f"Learning curves: {folder.shown / 'curves.png'}", highlight=False)
     console.out(f"Try it on fresh contexts: top-erl evaluate {again}", highlight=False)
     return 0
 

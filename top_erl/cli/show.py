@@ -15,6 +15,7 @@ from top_erl.cli.parsing import parse
 from top_erl.errors import UserError
 from top_erl.report.curves import plot_runs
 from top_erl.tasks import make_task
+from top_erl.tasks.opengl import choose_for_environments
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,12 @@ def _preview(name: str | None, path: Path) -> int:
     if name is None:
         raise UserError("Name the task to draw: top-erl tasks TASK --preview task.png.")
     check_picture_file(path, STILLS)
+    target = path.absolute()  # an environment may change the directory
+    choose_for_environments()
     task = make_task(name)
     try:
         check_renders(task)
-        preview(task, path)
+        preview(task, target)
     finally:
         task.close()
     print(f"wrote {path}")

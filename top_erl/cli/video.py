@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.cli.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
-from top_erl.errors import UserError
+from top_erl.errors import RunStopped, UserError
 from top_erl.primitives import make_primitive
 from top_erl.rollout.collector import Scores
+from top_erl.rollout.playing import begin_episodes, film_episode
 from top_erl.tasks import Task, TaskSpec
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _steps(spec: TaskSpec, every: int) -> list[int]:
 
 def thinned(task: Task, seed: int, reference: Array, every: int) -> list[tuple[int, Picture]]:
     """Play one episode, reference [T, 2D]; every `every`-th step and the last, each with its picture."""
-    return list(zip(_steps(task.spec, every), task.frames(seed, reference, every), strict=True))
+    return list(zip(_steps(task.spec, every), film_episode(task, seed, reference, every), strict=True))
 
 
 def result_words(spec: TaskSpec, scores: Scores) -> list[str]:
@@ -93,7 +94,9 @@ def preview(task: Task, path: Path) -> None:
     import torch
 
     spec = task.spec
-    starts = task.begin([0])
+    starts, _ = begin_episodes(task, [0])
+    if starts.failures:
+        raise RunStopped(f"{starts.failures[0].sentence}: there is nothing to draw.")
     primitive = make_primitive(spec.primitive, spec.num_dof, spec.dt)
     params = np.random.default_rng(0).standard_normal(primitive.num_params)
     reference = primitive.trajectory(

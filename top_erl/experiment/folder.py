@@ -35,7 +35,7 @@ class RunFolder:
 
     def __init__(self, path: Path, lock: FolderLock | None = None) -> None:
         """Point at a folder; it need not exist yet. `lock` is that of a folder which is held already."""
-        self.path, self._lock = path, lock
+        self.path, self.shown, self._lock = path.absolute(), path, lock  # an environment may change the directory
 
     @staticmethod
     def open(path: Path) -> RunFolder:
@@ -50,7 +50,8 @@ class RunFolder:
         """Refuse a folder that holds a run already."""
         if (self.path / "config.yaml").exists():
             raise UserError(
-                f"{self.path} holds a run already: go on with `top-erl resume {self.path}`, or give another --run-dir."
+                f"{self.shown} holds a run already: go on with `top-erl resume {self.shown}`, or give another "
+                "--run-dir."
             )
 
     def hold(self) -> None:
@@ -74,7 +75,7 @@ class RunFolder:
             self.write_fingerprint(training)
             self.write_config(training.config)  # last: it makes the folder a run
         except OSError as error:
-            raise UserError(f"Cannot make the run folder {self.path}: {error}; give another --run-dir.") from None
+            raise UserError(f"Cannot make the run folder {self.shown}: {error}; give another --run-dir.") from None
 
     def write_config(self, config: RunConfig) -> None:
         """Write `config.yaml`."""
@@ -132,7 +133,7 @@ class RunFolder:
             paths = [path for path in paths if int(path.name) == iteration]
             if not paths:
                 have = ", ".join(str(int(path.name)) for path in checkpoint_paths(self.checkpoints)) or "none"
-                raise UserError(f"{self.path} has no checkpoint of iteration {iteration}; it has: {have}.")
+                raise UserError(f"{self.shown} has no checkpoint of iteration {iteration}; it has: {have}.")
         while paths:
             try:
                 return load_checkpoint(paths.pop(), belongs_to)
@@ -151,7 +152,7 @@ class RunFolder:
         save_file({name: tensor.cpu().contiguous().clone() for name, tensor in failure.batch.items()}, path)
         return RunDiverged(
             f"Training diverged in iteration {iteration}: {failure}. The batch is saved in {path}. Resuming would only "
-            f"repeat this; train anew with a smaller rate, e.g. top-erl train --config {self.path / 'config.yaml'} "
+            f"repeat this; train anew with a smaller rate, e.g. top-erl train --config {self.shown / 'config.yaml'} "
             f"{failure.remedy}"
         )
 

@@ -23,6 +23,7 @@ from top_erl.rollout.playing import (
     begin_episodes,
     failed_outcome,
     failed_start,
+    film_episode,
     joined,
     joined_starts,
     play_episodes,
@@ -101,7 +102,7 @@ class LocalPlayer(Player):
 
     def frames(self, seed: int, reference: Array, every: int) -> list[Picture]:
         """Film an episode with the task."""
-        return self.task.frames(seed, reference, every)
+        return film_episode(self.task, seed, reference, every)
 
     def close(self) -> None:
         """Close the task."""
@@ -199,7 +200,7 @@ class WorkerPool(Player):
         """Film an episode in this process, with a task of its own: pictures are large to send."""
         task = make_task(self._task_id)
         try:
-            return task.frames(seed, reference, every)
+            return film_episode(task, seed, reference, every)
         finally:
             task.close()
 

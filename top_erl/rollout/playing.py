@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
 from top_erl.tasks.checks import WrongShape, checked_return, non_finite_word
@@ -113,6 +114,17 @@ def _played_alone(task: Task, seed: int, reference: Array) -> EpisodeOutcomes:
         close_failed(task)
         return failed_outcome(task.spec, failure(task.spec, f"in the episode with seed {seed}", error))
     return outcomes
+
+
+def film_episode(task: Task, seed: int, reference: Array, every: int) -> list[NDArray[np.uint8]]:
+    """Pictures of one episode, reference [T, 2D], after each `every`-th step and the last; a failure is a sentence."""
+    try:
+        return task.frames(seed, reference, every)
+    except UserError:
+        raise
+    except EPISODE_ERRORS as error:
+        why = failure(task.spec, f"in the episode with seed {seed}", error)
+        raise RunStopped(f"{why.sentence}: there is nothing to film.\n\n{why.traceback}") from error
 
 
 # ---------------------------------------------------------------------- batches

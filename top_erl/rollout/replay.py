@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from top_erl.errors import UserError
+from top_erl.errors import RunStopped, UserError
 from top_erl.hardware.devices import send
 from top_erl.trust_region.gaussian import Gaussian
 
@@ -78,7 +78,7 @@ class EpisodeReplay:
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw indices of episodes uniformly with replacement, [count]."""
         if not len(self):
-            raise UserError("The replay is empty: collect episodes before sampling.")
+            raise RunStopped("The replay is empty: no episode has been played to the end yet.")
         return torch.randint(len(self), (count,), generator=generator)
 
     def gather(self, index: Tensor) -> EpisodeBatch:

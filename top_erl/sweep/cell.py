@@ -71,7 +71,7 @@ def _run(folder: SweepFolder, cell: Cell, run: RunFolder, threads: int, console:
         training = Training(config)
         run.create(training)
     try:
-        console.out(f"{run.path}: going on after iteration {training.progress.iteration}", highlight=False)
+        console.out(f"{run.shown}: going on after iteration {training.progress.iteration}", highlight=False)
         if not run_training(training, run, console=console).finished:
             return STOPPED
         if folder.sweep.fresh_episodes:
@@ -87,6 +87,6 @@ def _check_same(run: RunFolder, config: RunConfig) -> None:
     there = run.config()
     if replace(there, hardware=config.hardware, log=config.log, checkpoint=config.checkpoint) != config:
         raise UserError(
-            f"{run.path} holds a run with other settings than the sweep gives it: move it away, and start the sweep "
+            f"{run.shown} holds a run with other settings than the sweep gives it: move it away, and start the sweep "
             "again with --retry."
         )

@@ -18,9 +18,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from top_erl.errors import UserError
+from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
 from top_erl.tasks.checks import checked_metrics, checked_reference, checked_return, checked_seeds
 from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task
+from top_erl.tasks.opengl import choose_for_environments
 
 Array = NDArray[np.float64]
 Env = gym.Env[Any, Any]
@@ -44,6 +45,19 @@ class Episode:
     """Whether the task was solved after any step, if `spec.metrics` names `success_any`."""
     instant: Any = None
     """The simulator's state at the start, if the environment plays other episodes before this one."""
+
+
+def drawn(id: str, env: Env) -> NDArray[np.uint8]:
+    """What an environment draws, [H, W, 3], or one sentence about why it does not."""
+    try:
+        return np.asarray(env.render(), dtype=np.uint8)
+    except UserError:
+        raise
+    except EPISODE_ERRORS as error:
+        raise RunStopped(
+            f"{id} cannot be filmed: its environment raised {type(error).__name__} ({str(error).rstrip('.')}). "
+            "Without a screen MuJoCo needs EGL or OSMesa (Debian, Ubuntu: apt install libegl1, or libosmesa6)."
+        ) from error
 
 
 class GymnasiumTask(Task):
@@ -121,6 +135,7 @@ class GymnasiumTask(Task):
 
     def frames(self, seed: int, reference: Array, every: int = 1) -> list[NDArray[np.uint8]]:
         """Play one episode, reference [T, 2D]; the environment's picture after each `every`-th step and the last."""
+        choose_for_environments()
         self.begin([seed])
         episode = self._episodes.pop()
         if episode.env.render_mode != "rgb_array":
@@ -134,7 +149,7 @@ class GymnasiumTask(Task):
             if step % every and step < self.spec.horizon:
                 continue
             if episode.step > seen:  # an episode that is over keeps its last picture
-                picture, seen = np.asarray(episode.env.render(), dtype=np.uint8), episode.step
+                picture, seen = drawn(self.spec.id, episode.env), episode.step
             pictures.append(picture)
         return pictures
 

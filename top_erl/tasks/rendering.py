@@ -14,10 +14,8 @@ Axes: `H` rows and `W` columns of a picture.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import importlib
 import os
-import platform
 import warnings
 import weakref
 from typing import Any
@@ -26,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import UserError
+from top_erl.tasks.opengl import MODULES, candidates, egl_works
 
 try:
     import mujoco  # type: ignore[import-untyped]
@@ -42,19 +41,6 @@ __all__ = ["HEIGHT", "WIDTH", "SceneRenderer", "mujoco"]
 WIDTH, HEIGHT = 640, 480
 """Size of a picture unless somebody asks for another."""
 _MAX_GEOMS = 2000
-_OFF = ("disable", "disabled", "off", "false", "0")
-_NO_CHOICE = ("", "enable", "enabled", "on", "true", "1")
-_MODULES = {
-    "egl": "mujoco.egl",
-    "osmesa": "mujoco.osmesa",
-    "glfw": "mujoco.glfw",
-    "glx": "mujoco.glfw",
-    "wgl": "mujoco.glfw",
-    "cgl": "mujoco.cgl",
-}
-"""Where MuJoCo keeps the OpenGL context of each platform."""
-_EGL_PLATFORM_DEVICE = 0x313F
-
 _living: weakref.WeakSet[SceneRenderer] = weakref.WeakSet()
 _chosen: str | None = None
 
@@ -154,65 +140,23 @@ def _open_context(model: Any, width: int, height: int) -> tuple[Any, Any]:
     )
 
 
-def candidates() -> list[str]:
-    """Platforms to try, best first; `MUJOCO_GL` leaves no choice."""
-    wish = os.environ.get("MUJOCO_GL", "").lower().strip()
-    if wish in _OFF:
-        raise UserError(f"MUJOCO_GL={wish} forbids pictures: unset it, or set it to egl, osmesa or glfw.")
-    if wish not in _NO_CHOICE:
-        if wish not in _MODULES:
-            raise UserError(f"MUJOCO_GL is {wish!r}: unset it, or set it to egl, osmesa or glfw.")
-        return [wish]
-    system = platform.system()
-    if system != "Linux":
-        return ["cgl" if system == "Darwin" else "glfw"]
-    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return ["glfw", "egl", "osmesa"] if screen else ["egl", "osmesa"]
-
-
 def _open_window(name: str, width: int, height: int) -> Any:
     """Open one platform's current OpenGL context, or say in words why there is none."""
-    if name == "egl" and not _egl_works():
+    if name == "egl" and not egl_works():
         return "no library, or no device that it could use"
     try:
-        module = importlib.import_module(_MODULES[name])
+        module = importlib.import_module(MODULES[name])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # GLFW only warns when it fails
             window = module.GLContext(width, height)
             window.make_current()
-            if _MODULES[name] == "mujoco.glfw" and not module.glfw.get_current_context():
+            if MODULES[name] == "mujoco.glfw" and not module.glfw.get_current_context():
                 return "no screen"
     except AttributeError:  # PyOpenGL's way to say that it finds no library
         return "no library"
     except (ImportError, OSError, RuntimeError) as error:
         return str(error).rstrip(".")
     return window
-
-
-def _egl_works() -> bool:
-    """Whether EGL finds a device to draw on.
-
-    Asked before MuJoCo tries it: once EGL is loaded for all to see, MuJoCo cannot use OSMesa any more.
-    """
-    pointer, number = ctypes.c_void_p, ctypes.c_int
-    try:
-        egl = ctypes.CDLL("libEGL.so.1", mode=os.RTLD_LOCAL)
-    except OSError:
-        return False
-    egl.eglGetProcAddress.argtypes, egl.eglGetProcAddress.restype = [ctypes.c_char_p], pointer
-    egl.eglInitialize.argtypes = [pointer, pointer, pointer]
-    query = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
-    find_display = egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT")
-    if not query or not find_display:
-        return False
-    devices, count = (pointer * 32)(), number()
-    ctypes.CFUNCTYPE(number, number, pointer, pointer)(query)(32, devices, ctypes.addressof(count))
-    display_of = ctypes.CFUNCTYPE(pointer, number, pointer, pointer)(find_display)
-    displays = [display_of(_EGL_PLATFORM_DEVICE, device, None) for device in devices[: count.value]]
-    chosen = os.environ.get("MUJOCO_EGL_DEVICE_ID")
-    if chosen is not None:
-        displays = displays[int(chosen) :][:1] if chosen.isdigit() else []
-    return any(display and egl.eglInitialize(display, None, None) for display in displays)
 
 
 def _close_all() -> None:

@@ -9,6 +9,7 @@ Axes: `S` observation entries, `A` action entries.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,10 +17,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from top_erl.errors import RunStopped, UserError
+from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
 from top_erl.tasks.checks import checked_metrics, checked_return, checked_seeds
 from top_erl.tasks.contract import Array, Task
-from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
+from top_erl.tasks.gymnasium_task import Env, GymnasiumTask, drawn
+from top_erl.tasks.opengl import choose_for_environments
 
 
 class Step(NamedTuple):
@@ -42,6 +44,9 @@ class StepEnvironment:
         """Build the environment; `filmed` for pictures."""
         self.spec = task.spec
         self._task = task
+        self._filmed = filmed
+        if filmed:
+            choose_for_environments()
         self._env = _make(task, filmed)
         self.action_space = self._checked_action_space()
         self._shape = (self.spec.observation_dim,)
@@ -63,7 +68,7 @@ class StepEnvironment:
         when = f"at the start of the episode with seed {seed}"
         try:
             observation, self._info = self._env.reset(seed=self._seed)
-        except Exception as error:
+        except EPISODE_ERRORS as error:
             self._fail(error, when)
         self.observation = checked_return(self.spec.id, "observation", observation, self._shape, when).copy()
         self.steps, self.over, self._solved = 0, False, False
@@ -77,7 +82,7 @@ class StepEnvironment:
             observation, reward, terminated, truncated, self._info = self._env.step(action)
             if self._watched is not None and not self._solved:
                 self._solved = self._watched.is_solved(self._env, self._info)
-        except Exception as error:
+        except EPISODE_ERRORS as error:
             self._fail(error, self._now())
         if not self._is_fine(observation, reward):
             observation = checked_return(self.spec.id, "observation", observation, self._shape, self._now())
@@ -92,7 +97,10 @@ class StepEnvironment:
     def metrics(self) -> dict[str, float]:
         """Measure what `spec.metrics` names, after the episode's last step."""
         if isinstance(self._task, GymnasiumTask):
-            values = self._task.metrics(self._env, self._info)
+            try:
+                values = self._task.metrics(self._env, self._info)
+            except EPISODE_ERRORS as error:
+                self._fail(error, f"at the end of the episode with seed {self._seed}")
         else:
             values = {name: self._info[name] for name in self.spec.metrics if name in self._info}
         if self._watched is not None:
@@ -103,7 +111,14 @@ class StepEnvironment:
         """Draw the present instant, [H, W, 3]."""
         if self._env.render_mode != "rgb_array":
             raise UserError(f"{self.spec.id} cannot be filmed: its environment has no render_mode='rgb_array'.")
-        return np.asarray(self._env.render(), dtype=np.uint8)
+        return drawn(self.spec.id, self._env)
+
+    def renew(self) -> None:
+        """Take a new simulator: the old one is in no known state after an episode that failed."""
+        with contextlib.suppress(*EPISODE_ERRORS):  # it may fail to close, too
+            self._env.close()
+        self._env = _make(self._task, self._filmed)
+        self.over = True
 
     def close(self) -> None:
         """Release the simulator."""
@@ -121,7 +136,7 @@ class StepEnvironment:
             and math.isfinite(float(observation.sum()) + float(reward))
         )
 
-    def _fail(self, error: Exception, when: str) -> NoReturn:
+    def _fail(self, error: BaseException, when: str) -> NoReturn:
         """Say in one sentence why an episode could not go on."""
         if isinstance(error, RunStopped):
             raise RunStopped(f"{str(error).rstrip('.')} ({when}).") from error

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from top_erl.algorithms.sb3.config import StepCollectConfig
+from top_erl.algorithms.sb3.trials import FailureLog, TrialEnvironment
+from top_erl.errors import UserError
 from top_erl.rollout.collector import Scores
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import Task, TaskSpec
-from top_erl.tasks.stepping import StepEnvironment
+from top_erl.tasks.contract import EpisodeFailure
 
 Features = NDArray[np.float32]
 
@@ -31,12 +33,12 @@ class EnvironmentPool:
     def __init__(self, task: Task) -> None:
         """Make no environment yet."""
         self.task = task
-        self._made: list[StepEnvironment] = []
+        self._made: list[TrialEnvironment] = []
 
-    def take(self, count: int) -> list[StepEnvironment]:
+    def take(self, count: int) -> list[TrialEnvironment]:
         """The first `count` environments. Whoever takes them starts their episodes anew."""
         while len(self._made) < count:
-            self._made.append(StepEnvironment(self.task))
+            self._made.append(TrialEnvironment(self.task))
         return self._made[:count]
 
     def close(self) -> None:
@@ -71,10 +73,14 @@ class StepVecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing, a
 
     Episodes are numbered over the whole run in the order in which they begin, and each gets the seed of its number.
     `begin` comes before each iteration, then `reset`, then as many steps as were announced.
+
+    An episode that fails is over, as if a time limit had come: the step that failed leads nowhere and pays nothing, and
+    what would follow is valued as from where it was. It has no part in the scores. One that cannot even begin makes way
+    for the next number.
     """
 
     def __init__(
-        self, environments: Sequence[StepEnvironment], observer: Observer, config: StepCollectConfig, seed: int
+        self, environments: Sequence[TrialEnvironment], observer: Observer, config: StepCollectConfig, seed: int
     ) -> None:
         """Take over environments; `seed` is the run's."""
         self.environments, self.observer, self.config = environments, observer, config
@@ -83,9 +89,11 @@ class StepVecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing, a
         """Number of the next training episode to begin."""
         self.episodes = [0] * len(environments)
         """Number of the episode that each environment plays."""
-        self._steps_left = 0
+        self._first_episode = self._steps_left = 0
         self._returns = [0.0] * len(environments)
         self._finished: list[tuple[float, dict[str, float]]] = []
+        self._failures: list[EpisodeFailure] = []
+        self._failure_log = FailureLog("Episode")
         self._features: Features = np.zeros((len(environments), observer.size), dtype=np.float32)
         self._actions: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         space = gym.spaces.Box(-np.inf, np.inf, (observer.size,), dtype=np.float32)
@@ -98,8 +106,9 @@ class StepVecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing, a
 
     def begin(self, first_episode: int, steps: int) -> None:
         """Prepare for an iteration of `steps` steps in each environment, from episode `first_episode` on."""
-        self.next_episode, self._steps_left = first_episode, steps
-        self._finished = []
+        self._first_episode = self.next_episode = first_episode
+        self._steps_left = steps
+        self._finished, self._failures = [], []
 
     def scores(self) -> Scores:
         """How the episodes went that ended since `begin`."""
@@ -107,6 +116,7 @@ class StepVecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing, a
         return Scores(
             np.array([total for total, _ in self._finished]),
             {name: np.array([metrics[name] for _, metrics in self._finished]) for name in names},
+            len(self._failures),
         )
 
     def reset(self) -> Features:
@@ -138,12 +148,32 @@ class StepVecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing, a
             if environment.over:
                 dones[index] = True
                 info["terminal_observation"] = self._features[index].copy()
-                info["TimeLimit.truncated"] = made.truncated and self.config.bootstrap
-                self._finished.append((self._returns[index], environment.metrics()))
+                cut_short = environment.failure is not None
+                info["TimeLimit.truncated"] = cut_short or (made.truncated and self.config.bootstrap)
+                self._finish(index)
                 if self._steps_left > 0:
                     self._start(index)
             infos.append(info)
         return self._features.copy(), rewards, dones, infos
+
+    def _finish(self, index: int) -> None:
+        """Count an episode that is over, among the good ones or among those that failed."""
+        environment = self.environments[index]
+        metrics = environment.metrics()
+        if environment.failure is None:
+            self._finished.append((self._returns[index], metrics))
+        else:
+            self._fail(index)
+
+    def _fail(self, index: int) -> None:
+        """Count an episode that failed."""
+        failure = self.environments[index].failure
+        assert failure is not None
+        self._failures.append(failure)
+        first_ones = self._first_episode == 0 and not self._finished and len(self._failures) >= self.num_envs
+        if first_ones and all(failure.contradicts_spec for failure in self._failures):
+            raise UserError(f"{failure.sentence}.")  # not one that agrees with the spec: a task that is defined wrongly
+        self._failure_log.note(self.episodes[index], failure)
 
     def close(self) -> None:
         """Leave the environments to the pool they come from."""
@@ -170,10 +200,15 @@ class StepVecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing, a
         return [False for _ in self._get_indices(indices)]
 
     def _start(self, index: int) -> None:
-        """Begin the next training episode in one environment."""
-        number, self.next_episode = self.next_episode, self.next_episode + 1
-        (seed,) = episode_seeds(self.run_seed, "training", number, 1)
-        first = self.environments[index].reset(seed)
-        self.episodes[index] = number
+        """Begin the next training episode in one environment; numbers that cannot begin are passed over."""
+        environment = self.environments[index]
+        while True:
+            number, self.next_episode = self.next_episode, self.next_episode + 1
+            (seed,) = episode_seeds(self.run_seed, "training", number, 1)
+            self.episodes[index] = number
+            first = environment.reset(seed)
+            if environment.failure is None:
+                break
+            self._fail(index)
         self._returns[index] = 0.0
         self.observer.write(first, 0, self._features[index])

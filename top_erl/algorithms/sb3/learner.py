@@ -30,9 +30,10 @@ from top_erl.algorithms.sb3.environments import EnvironmentPool, Observer, StepV
 from top_erl.algorithms.sb3.normalizing import normalizer_state, restore_normalizer
 from top_erl.algorithms.sb3.randomness import globally_seeded
 from top_erl.algorithms.sb3.statistics import MeanLogger
+from top_erl.algorithms.sb3.trials import FailureLog
 from top_erl.algorithms.setup import Setup
 from top_erl.errors import UserError
-from top_erl.rollout.collector import Scores
+from top_erl.rollout.collector import Scores, joined_scores
 from top_erl.seeding import derive
 from top_erl.tasks.stepping import StepEnvironment
 
@@ -165,12 +166,10 @@ class StepLearner(StepwiseLearner):
 
     def evaluate(self, seeds: Sequence[int]) -> Scores:
         """Play the policy without exploration, one episode per seed, in batches."""
+        failed = FailureLog("Evaluation episode")
         starts = range(0, len(seeds), _EVALUATION_CHUNK)
-        scores = [self._play(list(seeds[first : first + _EVALUATION_CHUNK])) for first in starts]
-        return Scores(
-            np.concatenate([some.returns for some in scores]),
-            {name: np.concatenate([some.metrics[name] for some in scores]) for name in self.spec.metrics},
-        )
+        scores = [self._play(list(seeds[first : first + _EVALUATION_CHUNK]), first, failed) for first in starts]
+        return joined_scores(self.spec, scores)
 
     def act(self, observation: NDArray[np.float64], step: int) -> NDArray[Any]:
         """Choose actions without exploration, [B, A]; see `StepwiseLearner`."""
@@ -208,16 +207,19 @@ class StepLearner(StepwiseLearner):
             environment.close()
         return pictures
 
-    def _play(self, seeds: list[int]) -> Scores:
-        """Play one episode per seed, all together."""
+    def _play(self, seeds: list[int], first: int, failed: FailureLog) -> Scores:
+        """Play one episode per seed, all together; the first of them has the number `first`."""
         environments = self.pool.take(len(seeds))
         for environment, seed in zip(environments, seeds, strict=True):
             environment.reset(seed)
         reward = np.stack([self._step(environments, step) for step in range(self.spec.horizon)], axis=1)  # [B, T]
         metrics = [environment.metrics() for environment in environments]
-        return Scores(
-            reward.sum(-1), {name: np.array([values[name] for values in metrics]) for name in self.spec.metrics}
-        )
+        good = [i for i, environment in enumerate(environments) if environment.failure is None]
+        for i, environment in enumerate(environments):
+            if environment.failure is not None:
+                failed.note(first + i, environment.failure)
+        measured = {name: np.array([metrics[i][name] for i in good]) for name in self.spec.metrics}
+        return Scores(reward[good].sum(-1), measured, len(seeds) - len(good))
 
     def _step(self, environments: Sequence[StepEnvironment], step: int) -> list[float]:
         """Make one step in environments whose episodes began together; rewards, 0 for episodes that are over."""
