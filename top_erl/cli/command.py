@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 
 from top_erl.cli.extensions import import_extensions
+from top_erl.cli.faults import FAULT, RUNS, fault_sentence, sentence_of_surroundings
+from top_erl.cli.streams import flush_stdout, prepare_streams, visible
+from top_erl.cli.words import check_words
 from top_erl.errors import UserError, unknown_name
 
 USAGE = """\
@@ -41,18 +45,48 @@ _MODULES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code. Mistakes are one sentence on stderr, without a traceback."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """Run the command; returns the exit code.
+
+    Mistakes are one sentence on stderr, without a traceback. 0: all is well; 1: a run had to stop, or the disk or the
+    memory did not do; 2: a mistake in what was typed; 70: a fault of the program, which has a traceback as well; 75:
+    a folder is in use; 130: stopped by Ctrl-C.
+    """
+    prepare_streams()
+    RUNS.clear()
+    code = 0
+    try:
+        code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
+    finally:  # also after --help, which leaves by SystemExit
+        reason = flush_stdout()
+        if reason:
+            _complain(f"Not all of the output could be written: {reason}.")
+    return code or int(bool(reason))
+
+
+def _guarded(words: list[str]) -> int:
+    """Run the command; what goes wrong becomes a sentence and an exit code."""
     try:
         return _dispatch(words)
     except UserError as error:
-        print(f"top-erl: {error}", file=sys.stderr)
+        _complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        print("top-erl: interrupted; what was saved before is intact (top-erl resume RUN).", file=sys.stderr)
+        _complain("interrupted; what was saved before is intact (top-erl resume RUN).")
         return 130
     except BrokenPipeError:
         return 0
+    except Exception as error:
+        sentence = sentence_of_surroundings(error)
+        if sentence is not None:
+            _complain(sentence)
+            return 1
+        traceback.print_exc()
+        _complain(fault_sentence(error))
+        return FAULT
+
+
+def _complain(sentence: str) -> None:
+    print("top-erl: " + "\n".join(map(visible, sentence.splitlines())), file=sys.stderr)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -65,6 +99,7 @@ def _dispatch(words: list[str]) -> int:
 
         print(__version__)
         return 0
+    check_words(words)
     if words[0] not in _MODULES:
         raise unknown_name("command", words[0], _MODULES)
     words = import_extensions(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from top_erl.errors import UserError
-from top_erl.tasks.catalogue import import_from_here
+from top_erl.tasks.catalogue import import_from_here, import_reason
 
 IMPORTED: list[str] = []
 """Modules that were named so far, for the commands that are suggested at the end of a run."""
@@ -21,7 +21,9 @@ def import_extensions(words: Sequence[str]) -> list[str]:
         name = word.partition("=")[2] or next(rest, "")
         try:
             import_from_here(name)
-        except (ImportError, ValueError, TypeError) as error:  # ValueError: no name; TypeError: a relative one
-            raise UserError(f"Cannot import the module {name!r} that --import names: {error}.") from error
+        except (Exception, SystemExit) as error:  # it is code of the user's, which may do anything
+            raise UserError(
+                f"Cannot import the module {name!r} that --import names: {import_reason(error)}."
+            ) from error
         IMPORTED.append(name)
     return others

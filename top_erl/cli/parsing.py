@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import tyro
 
+from top_erl.config.limits import check_values
 from top_erl.errors import UserError, unknown_name
 
 T = TypeVar("T")
@@ -24,11 +25,13 @@ def parse(kind: type[T], arguments: Sequence[str], *, prog: str, description: st
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(kind, args=list(arguments), prog=prog, description=description, **keywords)
+            options = tyro.cli(kind, args=list(arguments), prog=prog, description=description, **keywords)
     except SystemExit as stop:
         if not stop.code:
             raise  # --help
         raise UserError(f"{_first_sentence(complaint.getvalue())} See {prog} --help.") from None
+    check_values(options)
+    return options
 
 
 def option_value(arguments: Sequence[str], name: str, default: str) -> str:

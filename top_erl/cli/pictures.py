@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from top_erl.cli.outputs import check_output_file
 from top_erl.errors import UserError, missing_extra
 
 Picture = NDArray[np.uint8]
@@ -34,15 +35,7 @@ def check_picture_file(path: Path, kinds: Sequence[str]) -> None:
     kind = path.suffix.lower()
     if kind not in kinds:
         raise UserError(f"Cannot write {path}: its name must end in {' or '.join(kinds)}.")
-    try:
-        if path.is_dir():
-            raise UserError(f"Cannot write {path}: it is a folder.")
-        _part(path).touch()
-        _part(path).unlink()
-    except FileNotFoundError:
-        raise UserError(f"Cannot write {path}: there is no folder {path.parent}.") from None
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
+    check_output_file(path)
     if kind == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise missing_extra("imageio-ffmpeg", "report", "An mp4 film")
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import parse
 from top_erl.config.serialize import write_whole
 from top_erl.errors import UserError
@@ -195,6 +196,8 @@ def compare(words: list[str]) -> int:
     )
     if len(options.runs) != 2:
         raise UserError("Name two run folders: top-erl compare runs/A runs/B.")
+    if options.json is not None:
+        check_output_file(options.json)
     comparison = compare_runs(*options.runs)
     _print_comparison(Console(), comparison)
     if options.json is not None:

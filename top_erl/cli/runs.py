@@ -15,6 +15,7 @@ from rich.table import Table
 
 from top_erl.agent import Agent
 from top_erl.cli.extensions import IMPORTED
+from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import option_value, parse
 from top_erl.cli.pictures import FILMS, check_picture_file
 from top_erl.cli.video import check_renders, film_policy
@@ -180,6 +181,8 @@ def evaluate(words: list[str]) -> int:
     )
     if min(options.episodes, options.video_episodes) < 1 or options.seed < 0:
         raise UserError("--episodes and --video-episodes must be at least 1, and --seed must not be negative.")
+    if options.json is not None:
+        check_output_file(options.json)
     if options.video is not None:
         check_picture_file(options.video, FILMS)
         choose_for_environments()

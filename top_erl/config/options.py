@@ -17,7 +17,7 @@ R = TypeVar("R", bound=RunConfig)
 
 def with_options(config: R, options: Mapping[str, str]) -> R:
     """Apply options to a configuration, and what follows from them; unknown ones and wrong values are refused."""
-    known = {name: (path, hint) for name, path, hint in _options(type(config), "", "")}
+    known = {name: (path, hint) for name, path, hint in options_of(type(config))}
     changes: dict[str, Any] = {}
     for option, text in options.items():
         name = option_name(option)
@@ -42,8 +42,11 @@ def option_name(word: str) -> str:
     return word.removeprefix("--").replace("_", "-")
 
 
-def _options(kind: Any, name: str, path: str) -> Iterator[tuple[str, str, Any]]:
-    """Names of all options of a nested configuration, where they stand in it, and their types."""
+def options_of(kind: Any, name: str = "", path: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Names of all options of a nested dataclass, where they stand in it, and their types.
+
+    `name` and `path` are put before them.
+    """
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in dataclasses.fields(kind):
         hint, hidden = hints[field.name], False
@@ -52,7 +55,7 @@ def _options(kind: Any, name: str, path: str) -> Iterator[tuple[str, str, Any]]:
             hint = typing.get_args(hint)[0]
         here = name if hidden else f"{name}{option_name(field.name)}"
         if dataclasses.is_dataclass(hint):
-            yield from _options(hint, here if hidden else f"{here}.", f"{path}{field.name}.")
+            yield from options_of(hint, here if hidden else f"{here}.", f"{path}{field.name}.")
         else:
             yield here, f"{path}{field.name}", hint
 

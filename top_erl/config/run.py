@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from top_erl.config.limits import check_values
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.config.serialize import to_dict
 from top_erl.errors import UserError
@@ -173,6 +174,7 @@ class RunConfig:
             raise UserError("seed must not be negative.")
         if self.total_env_steps < 1:
             raise UserError("total_env_steps must be at least 1.")
+        check_values(self)
 
     @property
     def hyper_parameters(self) -> AlgorithmConfig:

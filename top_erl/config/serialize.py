@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import math
 import os
+import stat
 import types
 import typing
 from pathlib import Path
@@ -14,6 +17,9 @@ import yaml
 from top_erl.errors import UserError, unknown_name
 
 T = TypeVar("T")
+_LARGEST_FILE = 10_000_000
+"""Bytes of a YAML file; more is a mistake, or an attempt on the memory."""
+_MOST_ENTRIES = 1_000_000
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -51,15 +57,44 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """Read plain data from YAML."""
+    """Read plain data from a small YAML file."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, a device never ends
+            raise OSError(errno.EINVAL, "it is not a file, but a folder or a device")
+        text = path.read_text(encoding="utf-8") if path.stat().st_size <= _LARGEST_FILE else None
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
     except OSError as error:
-        raise UserError(f"Cannot read {path}: {error}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not valid YAML: {error}.") from None
+    if text is None:
+        raise UserError(f"{path} is too large to be a configuration.")
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: dates that are none, endless numbers
         raise UserError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    if entries(data) > _MOST_ENTRIES:
+        raise UserError(
+            f"{path} holds more than {_MOST_ENTRIES} entries, with its aliases written out: that is too much."
+        )
+    return data
+
+
+def entries(data: Any) -> float:
+    """Entries of plain data with all aliases written out, without writing them out; infinite if it holds itself."""
+    counted: dict[int, float] = {}
+
+    def count(value: Any) -> float:
+        if not isinstance(value, (dict, list, tuple, set)):
+            return 1
+        if id(value) not in counted:
+            counted[id(value)] = math.inf  # until it is known; met again inside itself it has no end
+            inner = value.values() if isinstance(value, dict) else value
+            counted[id(value)] = 1 + sum(map(count, inner))
+        return counted[id(value)]
+
+    return count(data)
 
 
 def _plain(value: Any) -> Any:

@@ -24,7 +24,12 @@ def load_config(path: Path) -> RunConfig:
 
 
 def refuse_unnamed_code(config: RunConfig, named: str | None) -> None:
-    """Refuse a configuration from a file whose task is code that the user has neither named nor imported."""
+    """Refuse a configuration from a file whose task is code that the user has neither named nor imported.
+
+    What the user names must be the file's task, whether that is code or not.
+    """
+    if named and named != config.task:
+        raise UserError(f"This run's task is {config.task}, not {named}: leave --task out, or name that one.")
     if ":" not in config.task or config.task == named or is_loaded_task(config.task):
         return
     raise UserError(

@@ -7,6 +7,7 @@ A name is an id, such as `top_erl/ViaPointReacher-v0`, or the import path of a t
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -130,13 +131,38 @@ def _import_factory(path: str) -> TaskFactory:
     module_name, _, name = path.partition(":")
     try:
         module = import_from_here(module_name)
-    except (ImportError, ValueError, TypeError) as error:  # ValueError: no name; TypeError: a relative one
-        raise UserError(f"Cannot import the task {path!r} from module {module_name!r}: {error}.") from error
+    except (Exception, SystemExit) as error:  # it is code of the user's, which may do anything
+        reason = import_reason(error)
+        raise UserError(f"Cannot import the task {path!r} from module {module_name!r}: {reason}.") from error
     factory = getattr(module, name, None) if name else None
     if not callable(factory):
         raise UserError(f"Cannot import the task {path!r}: module {module_name!r} has no class or function {name!r}.")
+    if not _may_make_a_task(factory):
+        raise UserError(
+            f"{path!r} is not a task, nor a function without arguments that makes one: subclass "
+            "top_erl.tasks.Task or GymnasiumTask, and name that class."
+        )
     made: TaskFactory = factory
     return made
+
+
+def _may_make_a_task(factory: Callable[..., Any]) -> bool:
+    """Whether calling it is no surprise: a task's class, or what is written in Python and needs no arguments."""
+    if isinstance(factory, type) and not issubclass(factory, Task):
+        return False
+    if inspect.isbuiltin(factory):  # such as os.abort
+        return False
+    try:
+        inspect.signature(factory).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def import_reason(error: BaseException) -> str:
+    """Why a module cannot be imported, with the kind of error where that says more."""
+    said = str(error).rstrip(".")
+    return said if isinstance(error, (ImportError, ValueError)) and said else f"{type(error).__name__}: {said}"
 
 
 def import_from_here(module_name: str) -> ModuleType:
