@@ -203,11 +203,20 @@ def test_plot_several_seeds(run: Path, tmp_path: Path, capsys: Output, suffix: s
     assert output.stat().st_size > 1000
 
 
-def test_plot_writes_into_the_first_run(run: Path, tmp_path: Path, capsys: Output) -> None:
-    path = Path(shutil.copytree(run, tmp_path / "copy"))
-    (path / "curves.png").unlink()
-    assert main(["plot", str(path)]) == 0
-    assert (path / "curves.png").exists()
+def test_plot_writes_a_file_of_its_own(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(run / "config.yaml", empty)
+    before = (run / "curves.png").read_bytes()
+    assert main(["plot", str(run), str(run), str(empty)]) == 0
+    assert capsys.readouterr().out == (
+        f"left out: {empty} has no numbers yet (metrics.csv is missing or empty)\nwrote learning_curves.png\n"
+    )
+    assert (tmp_path / "learning_curves.png").stat().st_size > 1000
+    assert (run / "curves.png").read_bytes() == before
 
 
 def test_tasks(capsys: Output) -> None:

@@ -39,16 +39,17 @@ def test_seeds_of_one_setting_are_one_group(tmp_path: Path) -> None:
         _run(tmp_path / "b", _rows(5), seed=1),
         _run(tmp_path / "c", _rows(3), seed=0, algorithm={"learn": {"critic_rate": 1}}),
     ]
-    groups = group_runs(folders)
-    assert [(group.label, len(group.runs)) for group in groups] == [
-        ("top_erl · ViaPointReacher-v0 (2 seeds)", 2),
-        ("top_erl · ViaPointReacher-v0 · c (1 seed)", 1),
+    groups, skipped = group_runs(folders)
+    assert [(group.label, group.setting, len(group.runs)) for group in groups] == [
+        ("top_erl (2 seeds)", "top_erl", 2),
+        ("top_erl · c (1 seed)", "top_erl · c", 1),
     ]
+    assert not skipped
     assert [len(run) for run in groups[0].runs] == [2, 4]
 
 
 def test_a_curve_has_the_points_that_were_measured(tmp_path: Path) -> None:
-    (group,) = group_runs([_run(tmp_path / "a", _rows(4))])
+    (group,), _ = group_runs([_run(tmp_path / "a", _rows(4))])
     steps, values = curve(group.runs[0], "evaluation_return")
     np.testing.assert_allclose(steps, [100, 300])
     np.testing.assert_allclose(values, [-10, -10 / 3])
@@ -73,7 +74,7 @@ def test_pictures(tmp_path: Path, suffix: str) -> None:
 def test_a_mean_ends_where_the_first_run_ends(tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
-    (group,) = group_runs(
+    (group,), _ = group_runs(
         [
             _run(tmp_path / "a", ["1,100,-4,0,1,3", "2,200,-3,0,1,3"], seed=0),
             _run(tmp_path / "b", ["1,100,-2,0,1,3", "2,200,-1,0,1,3", "3,300,0,0,1,3"], seed=1),
@@ -116,11 +117,54 @@ def test_numbers_that_are_not_finite(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", HEADER, f"{HEADER}\n", f"{HEADER}\n1,100"])
-def test_a_run_without_numbers(tmp_path: Path, text: str | None) -> None:
-    folder = _run(tmp_path / "a", [])
+def test_a_run_without_numbers_is_left_out_and_named(tmp_path: Path, text: str | None) -> None:
+    folder, sound = _run(tmp_path / "a", []), _run(tmp_path / "b", _rows(3))
     (folder / "metrics.csv").unlink() if text is None else (folder / "metrics.csv").write_text(text)
-    with pytest.raises(UserError, match=r"has no numbers yet .metrics.csv is missing or empty"):
-        group_runs([folder])
+    (group,), skipped = group_runs([folder, sound])
+    assert len(group.runs) == 1
+    assert skipped == {folder: "has no numbers yet (metrics.csv is missing or empty)"}
+    with pytest.raises(UserError, match=r"nothing to draw. .*a has no numbers yet .metrics.csv is missing or empty"):
+        plot_runs([folder], tmp_path / "none.png")
+
+
+def test_damaged_runs_are_left_out_and_named(tmp_path: Path) -> None:
+    damaged = _run(tmp_path / "damaged", ["1,100,-3,0.1,0.5,3", "2,x,-3,0.1,0.5,3"])
+    (tmp_path / "file").write_text("no folder")
+    sound = _run(tmp_path / "sound", _rows(3))
+    (group,), skipped = group_runs([damaged, tmp_path / "file", tmp_path / "nowhere", sound])
+    assert len(group.runs) == 1
+    assert "metrics.csv is damaged in line 3" in skipped[damaged]
+    assert all("is not a run folder" in skipped[tmp_path / name] for name in ("file", "nowhere"))
+
+
+def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    run = _run(tmp_path / "a", _rows(3))
+    (tmp_path / "link").symlink_to(run)
+    (group,), _ = group_runs([run, run, tmp_path / "link", tmp_path / "a" / ".." / "a"])
+    assert group.label == "top_erl (1 seed)"
+
+
+def test_each_task_has_a_row_of_its_own(tmp_path: Path) -> None:
+    folders = [
+        _run(tmp_path / "a0", _rows(9), seed=0),
+        _run(tmp_path / "a1", _rows(9), seed=1),
+        _run(
+            tmp_path / "b0", ["1,100,-3,0.5"], "iteration,env_steps,evaluation_return,critic_loss", task="other/Task-v0"
+        ),
+    ]
+    plot_runs(folders, tmp_path / "two.svg")
+    text = (tmp_path / "two.svg").read_text()
+    for words in (
+        "top_erl/ViaPointReacher-v0",
+        "other/Task-v0",
+        "top_erl (2 seeds)",
+        "top_erl (1 seed)",
+        "shading: from the",
+    ):
+        assert f"<!-- {words}" in text  # the svg spells out what its shapes say
+    assert text.count('id="axes_') == 6  # four panels, and the two that the other task measures
+    plot_runs(folders[2:], tmp_path / "one.svg")
+    assert "shading" not in (tmp_path / "one.svg").read_text()  # there is none
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:
@@ -133,8 +177,9 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
 def test_a_configuration_that_says_nothing(tmp_path: Path, text: str) -> None:
     folder = _run(tmp_path / "a", _rows(3))
     (folder / "config.yaml").write_text(text)
-    with pytest.raises(UserError, match="does not say which method and task"):
-        group_runs([folder])
+    groups, skipped = group_runs([folder])
+    assert not groups
+    assert "does not say which method and task" in skipped[folder]
 
 
 @pytest.mark.parametrize("output", ["no/such/folder/a.png", "a.nonsense"])

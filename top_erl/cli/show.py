@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from top_erl.cli.listing import print_namespace, print_tasks
+from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import parse
 from top_erl.errors import UserError
 from top_erl.report.curves import plot_runs
@@ -23,9 +24,9 @@ class PlotOptions:
     """Options of `top-erl plot`."""
 
     run_dirs: Annotated[tuple[Path, ...], tyro.conf.Positional] = field(default=())
-    """Folders of the runs; several seeds of one setting are drawn as one curve with its spread."""
-    output: Path | None = None
-    """Picture to write (png, pdf or svg); default: curves.png in the (first) run's folder."""
+    """Folders of the runs; several seeds of one setting are drawn as one curve with its spread, each task in a row."""
+    output: Path = Path("learning_curves.png")
+    """Picture to write (png, pdf or svg)."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,10 @@ def plot(words: list[str]) -> int:
     )
     if not options.run_dirs:
         raise UserError("Name at least one run folder: top-erl plot runs/NAME.")
-    output = options.output or options.run_dirs[0] / "curves.png"
-    plot_runs(options.run_dirs, output)
-    print(f"wrote {output}")
+    check_output_file(options.output)
+    for folder, reason in plot_runs(options.run_dirs, options.output).items():
+        print(f"left out: {folder} {reason}")
+    print(f"wrote {options.output}")
     return 0
 
 
