@@ -30,6 +30,7 @@ from top_erl.experiment.checkpoint import Checkpoint, checkpoint_exists, load_ch
 from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.fresh import play_fresh
+from top_erl.experiment.metrics import check_log
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import RunEnd, run_training
 from top_erl.experiment.training import Training
@@ -102,13 +103,14 @@ class Agent:
         Returns:
             The agent itself.
         """
+        hooks = as_callback(callback)
         self.training.extend(self.num_timesteps + total_env_steps)
         folder = None if run_dir is None else RunFolder(Path(run_dir))
         if folder is not None:
+            check_log(self.config.log)
             folder.create(self.training)
             if self.training.progress.iteration:
                 folder.save(self.training)  # what was learned before belongs to the run
-        hooks = as_callback(callback)
         hooks.init_callback(self)
         self.last_run: RunEnd = run_training(self.training, folder, hooks, Console() if progress_bar else None)
         return self

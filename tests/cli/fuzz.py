@@ -32,7 +32,7 @@ from top_erl.cli.sweeps import StatusOptions, SweepOptions
 from top_erl.config.options import options_of
 
 CODES = {0, 1, 2, 75, 130}
-PATIENCE = 120
+PATIENCE = 900
 """Seconds after which a line counts as hanging."""
 
 NUMBERS = [
@@ -165,7 +165,7 @@ class Playground:
             "digits.yaml": f"seed: {'9' * 5000}\n",
             "loop.yaml": "seed: &a [*a]\n",
             "date.yaml": "seed: 2020-99-99\n",
-            "deep.yaml": "[" * 3000,
+            "deep.yaml": "[" * 1500,
             "tag.yaml": "!!python/object/apply:os.abort []\n",
             "nan.yaml": "algorithm: {learn: {critic_rate: .nan}}\n",
             "keys.yaml": "1: 2\nnull: 3\n[1, 2]: 4\n",

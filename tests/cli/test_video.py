@@ -101,21 +101,21 @@ def test_a_film_shows_the_policys_episodes(reacher: Path, tmp_path: Path, capsys
     assert main(words) == 0
     seeds = episode_seeds(5, "fresh", 0, 3)[:2]
     out = capsys.readouterr().out
-    assert "3 fresh episodes" in out
+    assert "3 fresh episode(s)" in out
     assert all(f"filming {number} of 2: seed {seed}, return -" in out for number, seed in enumerate(seeds, start=1))
     assert out.endswith(f"wrote {film}: 2 episode(s), 3.4 s\n")  # a second and a rest, twice
 
     about, pictures = read_mp4(film)
     assert about.codec == "h264"
-    assert about.rate == 50.0  # real time
-    assert len(pictures) == 2 * (50 + 35)
+    assert about.rate == 25.0  # real time, every second step
+    assert len(pictures) == 2 * (25 + 18)
     agent = TopErl.load(reacher)
     for number, seed in enumerate(seeds):
         starts = agent.training.task.begin([seed])
         reference = agent.predict(starts.observation[0]).stacked().numpy()
-        for step, expected in ((0, 0), (49, 49), (80, 49)):  # the last picture stays for a while
+        for step, expected in ((0, 1), (24, 49), (40, 49)):  # the last picture stays for a while
             frame = agent.training.task.frames(seed, reference)[expected].astype(float)
-            shown = pictures[85 * number + step].astype(float)
+            shown = pictures[43 * number + step].astype(float)
             assert shown.shape[0] > frame.shape[0]  # there is a caption
             assert shown[480:].std() > 10
             assert np.abs(shown[:480] - frame).mean() < 3.0  # compression loses a little
@@ -134,7 +134,7 @@ def test_a_film_of_odd_pictures_at_a_low_rate(filmed: Path, tmp_path: Path, caps
     assert not pictures.shape[1] % 2
     shades = [round(float(picture[:70, :90].mean()) / 40) for picture in pictures]
     assert shades == [1, 2, 3, 4, 5, *[6] * 8]
-    assert "filming 1 of 1" in capsys.readouterr().out  # four are filmed unless there are fewer
+    assert "filming 1 of 1" in capsys.readouterr().out  # one is filmed unless more are asked for
 
 
 def test_a_gif_needs_no_extra(reacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
@@ -200,7 +200,8 @@ def test_a_film_that_fails_leaves_nothing_behind(tmp_path: Path, capsys: Output)
     from tests.cli.test_video import BurntFilm as Imported  # the module that the command imports by its path
 
     Imported.films = 0
-    assert main(["evaluate", str(tmp_path / "agent"), f"--task={name}", "--video", str(film)]) == 1
+    words = ["evaluate", str(tmp_path / "agent"), f"--task={name}", "--video-episodes=2", "--video", str(film)]
+    assert main(words) == 1
     told = capsys.readouterr().err
     assert told.startswith("top-erl: Task toy raised OSError in the episode with seed ")
     assert "Traceback" in told  # a fault of the task's, not a mistake of the user's

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from top_erl import BaseCallback, CallbackList, RunConfig, StopAtSuccess, TopErl
+from top_erl.errors import UserError
 from top_erl.experiment.callbacks import FunctionCallback, as_callback
 from top_erl.experiment.run import run_training
 
@@ -88,6 +90,30 @@ def test_what_counts_as_a_callback() -> None:
     assert type(as_callback(None)) is BaseCallback
     assert isinstance(as_callback([diary, diary]), CallbackList)
     assert isinstance(as_callback(lambda row: None), FunctionCallback)
+
+
+class Hooks:
+    """Has the hooks, but is no callback."""
+
+    def _on_step(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("wrong", [Hooks(), [Hooks()], Diary, "diary", 3])
+def test_what_is_no_callback_gets_a_sentence(wrong: Any, tiny: RunConfig, tmp_path: Path) -> None:
+    agent = TopErl(config=tiny)
+    with pytest.raises(UserError, match=r"is not a callback: derive its class from top_erl.BaseCallback"):
+        agent.learn(1000, wrong, run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()  # nothing was begun
+    agent.close()
+
+
+def test_a_list_may_hold_functions() -> None:
+    rows: list[dict[str, float]] = []
+    both = as_callback([rows.append, StopAtSuccess(0.5)])
+    assert both.on_step({"env_steps": 1.0})
+    assert not both.on_step({"env_steps": 2.0, "evaluation_success": 0.6})
+    assert len(rows) == 2
 
 
 def test_stop_at_success() -> None:

@@ -159,7 +159,7 @@ def test_each_task_has_a_row_of_its_own(tmp_path: Path) -> None:
         "other/Task-v0",
         "top_erl (2 seeds)",
         "top_erl (1 seed)",
-        "shading: from the",
+        "line: mean of the seeds · shading: from the lowest to the highest",
     ):
         assert f"<!-- {words}" in text  # the svg spells out what its shapes say
     assert text.count('id="axes_') == 6  # four panels, and the two that the other task measures

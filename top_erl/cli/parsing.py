@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import tyro
 
 from top_erl.config.limits import check_values
+from top_erl.config.options import options_of
 from top_erl.errors import UserError, unknown_name
 
 T = TypeVar("T")
@@ -29,9 +30,20 @@ def parse(kind: type[T], arguments: Sequence[str], *, prog: str, description: st
     except SystemExit as stop:
         if not stop.code:
             raise  # --help
-        raise UserError(f"{_first_sentence(complaint.getvalue())} See {prog} --help.") from None
+        sentence = _with_choices(_first_sentence(complaint.getvalue()), kind)
+        raise UserError(f"{sentence} See {prog} --help.") from None
     check_values(options)
     return options
+
+
+def _with_choices(sentence: str, kind: type[Any]) -> str:
+    """A sentence about a value that is missing, with the values that the option takes if they are few."""
+    found = re.match(r"Missing value for argument '--([\w.-]+)'", sentence)
+    hints = {name: hint for name, _, hint in options_of(kind)} if found else {}
+    hint = hints.get(found[1]) if found else None
+    if typing.get_origin(hint) is not typing.Literal:
+        return sentence
+    return f"{sentence} It is one of {', '.join(map(str, typing.get_args(hint)))}."
 
 
 def option_value(arguments: Sequence[str], name: str, default: str) -> str:
@@ -78,13 +90,9 @@ def _option_names(kind: Any, prefix: str) -> Iterator[str]:
 def _first_sentence(box: str) -> str:
     """The message inside tyro's error box, on one line."""
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip("│ ").strip() for line in box.splitlines()]
-    text: list[str] = []
-    for line in lines:
-        if line.startswith("╭"):
-            continue
-        if line.startswith(("─", "╰")):
-            break
-        text.append(line)
-    sentence = " ".join(text).strip() or "The command line could not be understood."
+    rules = [number for number, line in enumerate(lines) if re.match(r"[╭╰─]|-{5,}$", line)]  # dashes: without UTF-8
+    begin = rules[0] + 1 if rules else 0
+    end = next((number for number in rules if number >= begin), len(lines))
+    sentence = " ".join(lines[begin:end]).strip() or "The command line could not be understood."
     sentence = re.sub(r"^Error parsing run[\w.]*: ", "", sentence)  # a check of ours, which names its options itself
     return sentence if sentence.endswith((".", "?")) else f"{sentence}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, make_dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,17 +13,20 @@ from rich.console import Console
 from rich.table import Table
 
 from top_erl.agent import Agent
+from top_erl.algorithms.registry import METHODS
 from top_erl.cli.extensions import IMPORTED
+from top_erl.cli.faults import RUNS
 from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import option_value, parse
 from top_erl.cli.pictures import FILMS, check_picture_file
 from top_erl.cli.video import check_renders, film_policy
 from top_erl.config.options import start_for
 from top_erl.config.run import RunConfig
-from top_erl.errors import RunDiverged, UserError
+from top_erl.errors import RunDiverged, RunStopped, UserError
 from top_erl.experiment.configs import load_config, refuse_unnamed_code
 from top_erl.experiment.folder import RunFolder, new_run_path
 from top_erl.experiment.fresh import write_scores
+from top_erl.experiment.metrics import check_log, writes_tensorboard
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
@@ -75,7 +77,7 @@ class ResumeOptions:
     threads: int | None = None
     """Threads of torch in this session, instead of as many as before; its last digits differ."""
     device: str | None = None
-    """Torch device in this session, instead of the one before; its last digits differ."""
+    """Torch device in this session, instead of the one before; its last digits differ. (No GPU was at hand to try.)"""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ class EvaluateOptions:
 
     run_dir: Annotated[Path, tyro.conf.Positional]
     """Folder of the run, or of a saved agent."""
-    episodes: int = 100
-    """Episodes to play, each with a fresh context."""
+    episodes: int | None = None
+    """Episodes to play, each with a fresh context; default: 100, or with --video those that are filmed."""
     seed: int = 0
     """Which fresh contexts."""
     previous: bool = False
@@ -95,11 +97,16 @@ class EvaluateOptions:
     json: Path | None = None
     """Also write the numbers to this file."""
     device: str | None = None
-    """Torch device to use instead of the run's, e.g. cpu."""
+    """Torch device to use instead of the run's, e.g. cpu. (No GPU was at hand to try others.)"""
     video: Path | None = None
     """Also film the first episodes into this file (mp4 or gif)."""
-    video_episodes: int = 4
+    video_episodes: int = 1
     """Episodes to film."""
+
+    @property
+    def played(self) -> int:
+        """Episodes to play."""
+        return self.episodes if self.episodes is not None else self.video_episodes if self.video is not None else 100
 
 
 def train(words: list[str]) -> int:
@@ -118,8 +125,11 @@ def train(words: list[str]) -> int:
     console = Console()
     folder = RunFolder(options.run_dir or new_run_path(options.run))
     folder.check_free()
-    training = Training(options.run)
+    check_log(options.run.log)
+    with console.status(f"getting {options.run.task} ready, and timing an episode of it"):
+        training = Training(options.run)
     folder.create(training)
+    RUNS.append(folder.path)
     hardware = training.hardware
     console.out(
         f"{options.run.method} on {options.run.task}, seed {options.run.seed}: {training.total_iterations} iterations, "
@@ -132,9 +142,10 @@ def train(words: list[str]) -> int:
 def _train_options(words: list[str], start: RunConfig) -> TrainOptions:
     """Parse the options of `top-erl train`, and once more if something follows from them."""
     kind = _options_of(type(start))
+    help_text = f"{TRAIN_HELP}\nMethods for --method: {', '.join(method.name for method in METHODS)}."
 
     def parsed(default: RunConfig) -> TrainOptions:
-        return parse(kind, words, prog="top-erl train", description=TRAIN_HELP, default=kind(default))
+        return parse(kind, words, prog="top-erl train", description=help_text, default=kind(default))
 
     options = parsed(start)
     better = start_for(start, options.run)
@@ -151,6 +162,8 @@ def resume(words: list[str]) -> int:
     """Go on with a run."""
     options = parse(ResumeOptions, words, prog="top-erl resume", description="Go on with a run that was stopped.")
     folder = RunFolder.open(options.run_dir)
+    check_log(folder.config().log)
+    RUNS.append(folder.path)
     training = resume_training(
         folder,
         fall_back=options.previous,
@@ -179,7 +192,7 @@ def evaluate(words: list[str]) -> int:
         prog="top-erl evaluate",
         description="Play the trained policy, without exploration, on contexts it has never seen.",
     )
-    if min(options.episodes, options.video_episodes) < 1 or options.seed < 0:
+    if min(options.played, options.video_episodes) < 1 or options.seed < 0:
         raise UserError("--episodes and --video-episodes must be at least 1, and --seed must not be negative.")
     if options.json is not None:
         check_output_file(options.json)
@@ -205,16 +218,17 @@ def _evaluate(agent: Agent, options: EvaluateOptions) -> int:
     if options.video is not None:
         check_renders(agent.training.task)
     console = Console()
-    scores = agent.evaluate(options.episodes, options.seed)
-    title = f"{agent.training.spec.id}: {options.episodes} fresh episodes after {agent.num_timesteps:,} steps"
+    with console.status(f"playing {options.played} episode(s)"):
+        scores = agent.evaluate(options.played, options.seed)
+    title = f"{agent.training.spec.id}: {options.played} fresh episode(s) after {agent.num_timesteps:,} steps"
     console.print(_score_table(scores, title))
     if scores.failures:
-        console.out(f"{scores.failures} of {options.episodes} episodes failed and are left out.", highlight=False)
+        console.out(f"{scores.failures} of {options.played} episodes failed and are left out.", highlight=False)
     if options.json is not None:
         write_scores(options.json, scores)
     if options.video is not None:
-        seeds = episode_seeds(options.seed, "fresh", 0, min(options.video_episodes, options.episodes))
-        film_policy(agent, seeds, options.video, partial(console.out, highlight=False))
+        seeds = episode_seeds(options.seed, "fresh", 0, min(options.video_episodes, options.played))
+        film_policy(agent, seeds, options.video, console)
     return 0
 
 
@@ -225,8 +239,8 @@ def _run(training: Training, folder: RunFolder, console: Console) -> int:
         end = run_training(training, folder, console=console)
     except RunDiverged:
         raise  # resuming would repeat it
-    except UserError:
-        console.out(f"The run stopped. Go on from its last checkpoint with: top-erl resume {again}")
+    except RunStopped:
+        console.out(f"The run stopped. Go on from its last checkpoint with: top-erl resume {again}", highlight=False)
         raise
     finally:
         training.close()
@@ -237,6 +251,8 @@ def _run(training: Training, folder: RunFolder, console: Console) -> int:
     if plotting_available():
         plot_runs([folder.path], folder.path / "curves.png")
         console.out(f"Learning curves: {folder.shown / 'curves.png'}", highlight=False)
+    if writes_tensorboard(training.config.log):
+        console.out(f"All numbers: tensorboard --logdir {shlex.quote(str(folder.shown.parent))}", highlight=False)
     console.out(f"Try it on fresh contexts: top-erl evaluate {again}", highlight=False)
     return 0
 

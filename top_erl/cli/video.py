@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
 
 from top_erl.cli.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
 from top_erl.errors import RunStopped, UserError
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-MAX_RATE = {".mp4": 50.0, ".gif": 25.0}
+MAX_RATE = 25.0
 """Pictures per second, at most; a film runs in real time and skips pictures if a task makes more."""
 _HOLD = 0.7
 """Seconds for which the last picture of an episode stays."""
@@ -35,19 +38,27 @@ def check_renders(task: Task) -> None:
         raise UserError(f"{task.spec.id} has no rendering, so there is nothing to film.")
 
 
-def film_policy(agent: Agent, seeds: Sequence[int], path: Path, say: Callable[[str], None]) -> None:
+def film_policy(agent: Agent, seeds: Sequence[int], path: Path, console: Console) -> None:
     """Film the deterministic policy, one episode after another.
 
     Args:
         agent: The trained agent.
         seeds: Seed of each episode.
         path: The mp4 or gif file.
-        say: Is told about each episode, and about the film.
+        console: Is told about each episode and the film and, if it is a terminal, how long the rest takes.
     """
-    spec = agent.training.spec
-    every = picture_stride(spec.dt, MAX_RATE[path.suffix.lower()])
+    spec, say = agent.training.spec, partial(console.out, highlight=False)
+    every = picture_stride(spec.dt, MAX_RATE)
     rate = 1.0 / (spec.dt * every)
-    count = write_film(path, _filmed(agent, seeds, every, say), rate)
+    pictures = track(
+        _filmed(agent, seeds, every, say),
+        "filming",
+        total=len(seeds) * (len(_steps(spec, every)) + _held(spec, every)),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    count = write_film(path, pictures, rate)
     say(f"wrote {path}: {len(seeds)} episode(s), {count / rate:.1f} s")
 
 
@@ -66,7 +77,12 @@ def _filmed(agent: Agent, seeds: Sequence[int], every: int, say: Callable[[str],
         for step, picture in zip(_steps(spec, every), learner.film(seed, every), strict=True):
             shown = captioned(picture, title, [f"{(step + 1) * spec.dt:.2f} s", *results])
             yield shown
-        yield from [shown] * round(_HOLD / (spec.dt * every))
+        yield from [shown] * _held(spec, every)
+
+
+def _held(spec: TaskSpec, every: int) -> int:
+    """How often the last picture is shown again."""
+    return round(_HOLD / (spec.dt * every))
 
 
 def _steps(spec: TaskSpec, every: int) -> list[int]:

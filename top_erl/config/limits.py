@@ -6,7 +6,7 @@ import math
 import unicodedata
 from functools import cache, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from top_erl.config.options import options_of
 from top_erl.errors import UserError
@@ -30,14 +30,14 @@ _LONGEST_NAME = 255
 
 def check_values(settings: Any) -> None:
     """Refuse values of a nested dataclass that no setting can have, before anything is started with them."""
-    for name, path in _places(type(settings)):
+    for name, path in _places(cast(Any, type(settings))):
         value = reduce(getattr, path, settings)
         for each in value if isinstance(value, tuple) else (value,):
             _check(name, each)
 
 
 @cache
-def _places(kind: type[Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _places(kind: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Names of all options of a nested dataclass, and the attributes that lead to their values."""
     return tuple((name, tuple(path.split("."))) for name, path, _ in options_of(kind))
 

@@ -6,6 +6,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from top_erl.config.changes import changed
@@ -17,7 +18,7 @@ R = TypeVar("R", bound=RunConfig)
 
 def with_options(config: R, options: Mapping[str, str]) -> R:
     """Apply options to a configuration, and what follows from them; unknown ones and wrong values are refused."""
-    known = {name: (path, hint) for name, path, hint in options_of(type(config))}
+    known = _known(type(config))
     changes: dict[str, Any] = {}
     for option, text in options.items():
         name = option_name(option)
@@ -35,6 +36,11 @@ def start_for(start: R, chosen: R) -> R:
     """
     follows = chosen.hyper_parameters.follows(start.hyper_parameters)
     return changed(start, {f"algorithm.{name}": value for name, value in follows.items()})
+
+
+@cache
+def _known(kind: Any) -> dict[str, tuple[str, Any]]:
+    return {name: (path, hint) for name, path, hint in options_of(kind)}
 
 
 def option_name(word: str) -> str:

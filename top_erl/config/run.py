@@ -121,7 +121,7 @@ class LogConfig:
     tensorboard: bool = True
     """Write TensorBoard events if the package is installed."""
     wandb: Literal["off", "offline", "online"] = "off"
-    """Log to Weights & Biases."""
+    """Log to Weights & Biases, on this disk or through an account there."""
     wandb_project: str = "top-erl"
     """Project name there."""
 
@@ -131,7 +131,7 @@ class HardwareConfig:
     """What the run may use."""
 
     device: str = "cpu"
-    """Torch device of the networks, e.g. cpu or cuda."""
+    """Torch device of the networks, e.g. cpu or cuda. No GPU was at hand: cuda has never been tried on one."""
     precision: Literal["float32", "bf16"] = "float32"
     """Precision of the critic's matrix products; bf16 is faster where the processor or GPU has instructions for it."""
     threads: int = 0
@@ -152,7 +152,7 @@ class RunConfig:
     task: str = "top_erl/ViaPointReacher-v0"
     """Task to learn: an id from `top-erl tasks`, or module:Class of your own."""
     method: str = "top_erl"
-    """Learning method, see `top-erl methods`."""
+    """Learning method; all of them are named above, and `top-erl methods` says what they are."""
     scale: Scale = "laptop"
     """Preset the other options start from: laptop (minutes on two cores) or paper (the published settings)."""
     seed: int = 0

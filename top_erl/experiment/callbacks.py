@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from top_erl.errors import UserError
+
 Row = dict[str, float]
 
 
@@ -75,10 +77,10 @@ class BaseCallback:
 class CallbackList(BaseCallback):
     """Several callbacks as one; training goes on while all of them want it to."""
 
-    def __init__(self, callbacks: Sequence[BaseCallback]) -> None:
-        """Chain callbacks."""
+    def __init__(self, callbacks: Sequence[CallbackLike]) -> None:
+        """Chain callbacks; functions do as well."""
         super().__init__()
-        self.callbacks = list(callbacks)
+        self.callbacks = [as_callback(callback) for callback in callbacks]
 
     def init_callback(self, model: Any) -> None:
         """Tie all callbacks to an agent."""
@@ -132,13 +134,22 @@ class StopAtSuccess(BaseCallback):
         return self.metrics.get("evaluation_success", 0.0) < self.threshold
 
 
-CallbackLike = BaseCallback | Sequence[BaseCallback] | Callable[[Row], bool | None] | None
+CallbackLike = BaseCallback | Sequence[Any] | Callable[[Row], bool | None] | None
+"""A callback, a list of them, a function, or None."""
 
 
 def as_callback(callback: CallbackLike) -> BaseCallback:
-    """Accept a callback, a list of them, a function, or None."""
+    """Accept a callback, a list of them, a function, or None; anything else is refused with a sentence."""
     if callback is None:
         return BaseCallback()
     if isinstance(callback, BaseCallback):
         return callback
-    return CallbackList(callback) if isinstance(callback, Sequence) else FunctionCallback(callback)
+    if isinstance(callback, Sequence) and not isinstance(callback, str):
+        return CallbackList(callback)
+    if callable(callback) and not isinstance(callback, type):
+        return FunctionCallback(callback)
+    name = callback.__name__ if isinstance(callback, type) else type(callback).__name__
+    raise UserError(
+        f"{name} is not a callback: derive its class from top_erl.BaseCallback and give an object of it, or give a "
+        "function of the iteration's numbers."
+    )

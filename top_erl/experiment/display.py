@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from top_erl.experiment.metrics_file import Row
+
+_NARROW = 80
+"""Columns of a terminal below which the bar leaves out how exploration does."""
 
 
 class Display:
@@ -19,16 +24,15 @@ class Display:
         self.total = total_iterations
         self._last_evaluation = ""
         self._bar = Progress(
-            TextColumn("[bold]training"),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=None),  # takes what the numbers leave of the line
             MofNCompleteColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            TimeElapsedColumn(),
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
             console=console,
             disable=not console.is_terminal,
             speed_estimate_period=120.0,
+            expand=True,
         )
         self._task = self._bar.add_task("training", total=total_iterations, completed=done, numbers="")
 
@@ -43,26 +47,56 @@ class Display:
         """Stop drawing."""
         self._bar.stop()
 
+    def announce(self, prefill: int, evaluated: int) -> None:
+        """Say why the first numbers take a while: the first iteration has more to do than the others."""
+        before = f"plays {prefill} episodes to start from and " if prefill else ""
+        self.console.out(f"The first iteration also {before}evaluates on {evaluated} episodes.", highlight=False)
+        self._bar.update(self._task, numbers="the first iteration is the longest")
+
+    def finishing(self, iteration: int) -> None:
+        """Say that a run stops after an iteration; may be called while something else is being written."""
+        sentence = f"Finishing iteration {iteration} and saving; Ctrl-C again breaks off at once."
+        # In a thread of its own: a signal may come in the middle of a write, which must not be interrupted by another.
+        threading.Thread(target=self.console.out, args=(sentence,), kwargs={"highlight": False}, daemon=True).start()
+
     def show(self, row: Row) -> None:
         """Show an iteration; evaluations get a line of their own."""
         if "evaluation_return" in row:
             self._last_evaluation = _evaluation_text(row)
-            steps, seconds = int(row["env_steps"]), int(row["wall_time"])
-            self.console.out(  # never wrapped, so that a log has one line per evaluation
-                f"iteration {int(row['iteration']):>5}/{self.total}  {steps:>9,} steps  "
-                f"{seconds // 60:>3}:{seconds % 60:02d}  {self._last_evaluation}  {_learning_text(row)}",
-                highlight=False,
-            )
-        self._bar.update(self._task, completed=row["iteration"], numbers=self._last_evaluation)
+            # A log has one line per evaluation, however long; in a terminal a line ends where the window does.
+            width = self.console.width if self.console.is_terminal else None
+            self.console.out(_fitting(self._line(row), width), highlight=False)
+        numbers = self._last_evaluation
+        if self.console.width >= _NARROW and "exploration_return" in row:
+            numbers = f"{numbers}  exploring {row['exploration_return']:.4g}".strip()
+        self._bar.update(self._task, completed=row["iteration"], numbers=numbers)
+
+    def _line(self, row: Row) -> list[str]:
+        """The numbers of an evaluation, those that matter first."""
+        steps, seconds = int(row["env_steps"]), int(row["wall_time"])
+        counted = f"iteration {int(row['iteration']):>5}/{self.total}  {steps:>9,} steps"
+        return [counted, f"{seconds // 60:>3}:{seconds % 60:02d}", _evaluation_text(row, 8), *_learning_text(row)]
 
 
-def _evaluation_text(row: Row) -> str:
-    words = [f"return {row['evaluation_return']:8.2f}"]
+def _fitting(parts: list[str], width: int | None) -> str:
+    """Join as many parts as fit into a width, at least the first; all of them if there is no width."""
+    line = parts[0]
+    for part in parts[1:]:
+        if width is not None and len(line) + 2 + len(part) > width:
+            break
+        line = f"{line}  {part}"
+    return line
+
+
+def _evaluation_text(row: Row, digits: int = 0) -> str:
+    """Success and return; the return takes up at least so many digits, so that lines stand below each other."""
+    score = row["evaluation_return"]
+    words = [f"return {score:{digits}.2f}" if digits else f"return {score:.4g}"]
     if "evaluation_success" in row:
         words.insert(0, f"success {row['evaluation_success']:.2f}")
     return "  ".join(words)
 
 
-def _learning_text(row: Row) -> str:
+def _learning_text(row: Row) -> list[str]:
     names = {"critic_loss": "critic loss", "entropy": "entropy", "kl_to_anchor": "KL"}
-    return "  ".join(f"{label} {row[name]:.3g}" for name, label in names.items() if name in row)
+    return [f"{label} {row[name]:.3g}" for name, label in names.items() if name in row]

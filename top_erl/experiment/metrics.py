@@ -50,6 +50,17 @@ def score_row(prefix: str, scores: Scores) -> Row:
     return row
 
 
+def check_log(log: LogConfig) -> None:
+    """Refuse to log where that is not possible, before a run's folder is made."""
+    if log.wandb != "off" and importlib.util.find_spec("wandb") is None:
+        raise missing_extra("wandb", "wandb", "--log.wandb")
+
+
+def writes_tensorboard(log: LogConfig) -> bool:
+    """Whether a run writes TensorBoard events."""
+    return log.tensorboard and importlib.util.find_spec("tensorboard") is not None
+
+
 class TensorBoardSink(Sink):
     """TensorBoard events, against environment steps."""
 
@@ -76,8 +87,7 @@ class WandbSink(Sink):
 
     def __init__(self, folder: Path, log: LogConfig, config: Mapping[str, Any]) -> None:
         """Start a W&B run that lives in the run folder; resuming goes on with the same one."""
-        if importlib.util.find_spec("wandb") is None:
-            raise missing_extra("wandb", "wandb", "--log.wandb")
+        check_log(log)
         import wandb
 
         assert log.wandb != "off"
@@ -111,6 +121,6 @@ def make_sinks(
     sinks: list[Sink] = []
     if log.wandb != "off":
         sinks.append(WandbSink(folder, log, config))
-    if log.tensorboard and importlib.util.find_spec("tensorboard") is not None:
+    if writes_tensorboard(log):
         sinks.append(TensorBoardSink(folder / "tensorboard", progress.env_steps + 1))
     return [CsvSink(folder / "metrics.csv", columns, progress.iteration), *sinks]

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from types import FrameType
@@ -63,6 +63,7 @@ def run_training(
         _recorded(training, folder, interrupt) as sinks,
         _display(console, training) as display,
     ):
+        interrupt.say = lambda: display.finishing(training.progress.iteration + 1)
         while training.progress.iteration < training.total_iterations and not interrupt.requested:
             callback.on_rollout_start()
             row = _advance(training, folder)
@@ -196,13 +197,20 @@ def _save_if_due(training: Training, folder: RunFolder | None, *, last: bool) ->
 def _display(console: Console | None, training: Training) -> Iterator[Display]:
     quiet = console or Console(quiet=True)
     with Display(quiet, training.total_iterations, training.progress.iteration) as display:
+        if not training.progress.iteration:
+            config = training.config
+            display.announce(config.hyper_parameters.prefill_episodes, config.evaluation.episodes)
         yield display
 
 
 class _Interrupt:
     """Set by Ctrl-C."""
 
-    requested = False
+    def __init__(self) -> None:
+        """Begin with nothing requested."""
+        self.requested = False
+        self.say: Callable[[], None] = lambda: None
+        """Tells the user that the request was heard."""
 
 
 @contextmanager
@@ -217,6 +225,7 @@ def _interruptible() -> Iterator[_Interrupt]:
         if interrupt.requested:
             raise KeyboardInterrupt
         interrupt.requested = True
+        interrupt.say()
 
     before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

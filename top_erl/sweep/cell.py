@@ -13,6 +13,7 @@ from top_erl.errors import FolderBusy, UserError
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.fresh import FILE, play_fresh, write_scores
 from top_erl.experiment.lock import FolderLock
+from top_erl.experiment.metrics import check_log
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
@@ -68,6 +69,7 @@ def _run(folder: SweepFolder, cell: Cell, run: RunFolder, threads: int, console:
         _check_same(run, config)
         training = resume_training(run, fall_back=True, task=cell.task)
     else:
+        check_log(config.log)
         training = Training(config)
         run.create(training)
     try:

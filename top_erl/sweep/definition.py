@@ -19,6 +19,9 @@ from top_erl.tasks.catalogue import task_ids
 FILE = "sweep.yaml"
 Options = Mapping[str, str]
 """Options of `top-erl train` without the dashes, and their values as one types them."""
+_MOST_SEEDS, _MOST_RUNS = 10_000, 100_000
+_LONGEST_NAME = 200
+"""Characters of a run's folder, which its log and its lock add to."""
 _OWN = {"seed": "seeds", "task": "tasks", "method": "methods", "scale": "scale"}
 """Settings of runs that say which run it is."""
 
@@ -64,8 +67,8 @@ class Sweep:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if not re.fullmatch(r"[\w.+-]+", self.name):
-            raise UserError(f"A sweep's name is a word of letters, digits, '-' and '_', not {self.name!r}.")
+        if not re.fullmatch(r"[\w.+-]{1,100}", self.name):
+            raise UserError(f"A sweep's name is a word of at most 100 letters, digits, '-' and '_', not {self.name!r}.")
         if self.scale not in get_args(Scale):
             raise unknown_name("scale", self.scale, get_args(Scale))
         for what, values in {"tasks": self.tasks, "methods": tuple(self.methods), "seeds": self.seeds}.items():
@@ -95,6 +98,9 @@ class Sweep:
     def cells(self) -> list[Cell]:
         """All runs; those of the first seed come first, so that a sweep that is stopped has seen a little of all."""
         short, settings = _short_names(self.tasks), self.settings()
+        count = len(self.seeds) * len(self.tasks) * len(self.methods) * len(settings)
+        if count > _MOST_RUNS:
+            raise UserError(f"The sweep {self.name} has {count} runs, more than {_MOST_RUNS}: make several of it.")
         cells = [
             Cell(
                 name=_folder_name(method, short[task], label, seed),
@@ -110,6 +116,9 @@ class Sweep:
             for method, own in self.methods.items()
             for label, changes in settings.items()
         ]
+        longest = max(cells, key=lambda cell: len(cell.name)).name
+        if len(longest) > _LONGEST_NAME:
+            raise UserError(f"The name of the run {longest[:40]}… is too long for a folder: use shorter values.")
         if len({cell.name for cell in cells}) < len(cells):
             raise UserError(f"Two variants of the sweep {self.name} would share a folder: give them other names.")
         return cells
@@ -234,7 +243,14 @@ def _seeds(value: Any, where: str) -> tuple[int, ...]:
     """Seeds: a list of them, or how many, counted from 0."""
     if isinstance(value, (list, tuple)):
         return tuple(_whole(seed, "seeds", where) for seed in value)
-    return tuple(range(_whole(value, "seeds", where)))
+    return seeds_in(range(_whole(value, "seeds", where)))
+
+
+def seeds_in(numbers: range) -> tuple[int, ...]:
+    """Seeds that are numbered through; more than any sweep has are refused before there is a list of them."""
+    if numbers.stop - numbers.start > _MOST_SEEDS:
+        raise UserError(f"A sweep has at most {_MOST_SEEDS} seeds, not {numbers.stop - numbers.start}.")
+    return tuple(numbers)
 
 
 def _whole(value: Any, name: str, where: str) -> int:

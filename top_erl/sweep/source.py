@@ -9,7 +9,7 @@ from typing import Any
 
 from top_erl.config.serialize import read_yaml
 from top_erl.errors import UserError
-from top_erl.sweep.definition import Sweep, sweep_from_dict
+from top_erl.sweep.definition import Sweep, seeds_in, sweep_from_dict
 
 
 def read_definition(path: Path) -> Sweep:
@@ -37,13 +37,13 @@ def _run_python(path: Path) -> Any:
 
 def seeds_from_text(text: str) -> tuple[int, ...]:
     """Seeds as they are typed: `8` for 0 to 7, `2,3,4` or `2-9` for these."""
-    if re.fullmatch(r"\d+", text):
-        return tuple(range(int(text)))
+    if re.fullmatch(r"[0-9]{1,19}", text):
+        return seeds_in(range(int(text)))
     found: list[int] = []
     for part in filter(None, text.split(",")):
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", part)
         if match is None:
             raise UserError(f"--seeds is a number of seeds, or which: 8, or 2,3,4, or 2-9, not {text!r}.")
         first = int(match[1])
-        found += range(first, int(match[2] or first) + 1)
+        found += seeds_in(range(first, int(match[2] or first) + 1))
     return tuple(found)
