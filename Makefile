@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: train test lint format types bench faults results clean
+.PHONY: train test fuzz faults lint format types bench results clean
 
 train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults (ARGS="--seed 1" for others)
 	$(BIN)/top-erl train $(ARGS)
@@ -12,6 +12,9 @@ train: $(VENV)/.installed-run  ## install, then train the built-in task with the
 test: $(VENV)/.installed-dev  ## install what tests need, then run them
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
+
+fuzz: $(VENV)/.installed-dev  ## 3000 random command lines with hostile values (ARGS="--lines 500 --seed 1" for others)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.cli.fuzz $(ARGS)
 
 lint: $(VENV)/.installed-dev  ## style and formatting
 	$(BIN)/ruff check .
