@@ -48,8 +48,8 @@ def test_train_says_what_it_does_and_what_to_do_next(tmp_path: Path, capsys: Out
     path = tmp_path / "a [long] name with spaces, " / ("x" * 100)
     assert main(["train", *SMALL, STEPS, "--run-dir", str(path), "--seed=3"]) == 0
     out = capsys.readouterr().out
-    first = "top_erl on tests.rollout.toy_tasks:ToyTask, seed 3: 4 iterations, 1 thread(s), no worker(s), into "
-    assert out.startswith(f"{first}{path}\n")  # on one line, and with its brackets
+    first = "top_erl on tests.rollout.toy_tasks:ToyTask, seed 3: 4 iterations\n1 thread(s), no worker(s), into "
+    assert out.startswith(f"{first}{path}\n")  # the path on one line, and with its brackets
     assert out.endswith(f"Try it on fresh contexts: top-erl evaluate '{path}' --task tests.rollout.toy_tasks:ToyTask\n")
     assert "iteration     1/4" in out
     assert (path / "curves.png").stat().st_size > 1000
@@ -181,7 +181,7 @@ def test_evaluate(run: Path, tmp_path: Path, capsys: Output) -> None:
     file = tmp_path / "numbers.json"
     assert main(["evaluate", str(run), "--episodes=5", "--json", str(file)]) == 0
     out = capsys.readouterr().out
-    assert "toy: 5 fresh episodes after 96 steps" in out
+    assert "toy: 5 fresh episode(s) after 96 steps" in out
     assert all(word in out for word in ("mean", "median", "return", "success", "last"))
     numbers = json.loads(file.read_text())
     assert numbers["failed_episodes"] == 0

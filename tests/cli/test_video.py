@@ -258,7 +258,7 @@ def one_sentence(words: Sequence[str], capsys: Output) -> str:
         ("film", "its name must end in .mp4 or .gif"),
         ("nowhere/film.mp4", "there is no folder"),
         ("folder.mp4", "it is a folder"),
-        ("x" * 300 + ".gif", "File name too long"),
+        ("x" * 300 + ".gif", "is longer than 255 bytes"),
     ],
 )
 def test_a_film_that_cannot_be_written(file: str, message: str, reacher: Path, tmp_path: Path, capsys: Output) -> None:

@@ -67,7 +67,7 @@ def test_the_first_iteration_and_an_interruption_are_announced() -> None:
         while "Finishing" not in text.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
     assert text.getvalue() == (
-        "The first iteration also plays 32 episodes to start from and evaluates on 50 episodes.\n"
+        "First come 32 episodes to start from, and an evaluation on 50 episodes.\n"
         "Finishing iteration 7 and saving; Ctrl-C again breaks off at once.\n"
     )
 

@@ -132,7 +132,7 @@ def train(words: list[str]) -> int:
     RUNS.append(folder.path)
     hardware = training.hardware
     console.out(
-        f"{options.run.method} on {options.run.task}, seed {options.run.seed}: {training.total_iterations} iterations, "
+        f"{options.run.method} on {options.run.task}, seed {options.run.seed}: {training.total_iterations} iterations\n"
         f"{hardware.threads} thread(s), {hardware.workers or 'no'} worker(s), into {folder.shown}",
         highlight=False,
     )

@@ -18,6 +18,7 @@ LARGEST_WHOLE = 10_000_000
 _LARGEST = {
     **dict.fromkeys(("seed",), 2**63 - 1),
     **dict.fromkeys(("total-env-steps", "buffer-size"), 10**12),
+    **dict.fromkeys(("interval", "keep", "rate-iterations", "critic-start", "policy-start"), 10**12),  # 10**9: never
     **dict.fromkeys(("threads", "workers", "jobs"), 1024),
     **dict.fromkeys(("hidden", "policy-hidden", "critic-hidden", "width", "heads", "layers"), 16_384),
     **dict.fromkeys(("num-basis", "num-basis-outside", "num-zero-start", "num-zero-goal"), 1000),

@@ -27,7 +27,7 @@ class Display:
             BarColumn(bar_width=None),  # takes what the numbers leave of the line
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            TimeRemainingColumn(elapsed_when_finished=False),
             TextColumn("left"),
             console=console,
             disable=not console.is_terminal,
@@ -49,8 +49,8 @@ class Display:
 
     def announce(self, prefill: int, evaluated: int) -> None:
         """Say why the first numbers take a while: the first iteration has more to do than the others."""
-        before = f"plays {prefill} episodes to start from and " if prefill else ""
-        self.console.out(f"The first iteration also {before}evaluates on {evaluated} episodes.", highlight=False)
+        before = f"{prefill} episodes to start from, and " if prefill else ""
+        self.console.out(f"First come {before}an evaluation on {evaluated} episodes.", highlight=False)
         self._bar.update(self._task, numbers="the first iteration is the longest")
 
     def finishing(self, iteration: int) -> None:
