@@ -152,6 +152,7 @@ def test_the_report_reads_files_only() -> None:
             assert others <= {
                 "top_erl.errors",
                 "top_erl.experiment.metrics_file",
+                "top_erl.config.files",
                 "top_erl.config.serialize",
                 "top_erl.experiment.lock",
                 "top_erl.experiment.status_file",

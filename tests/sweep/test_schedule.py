@@ -162,3 +162,30 @@ def test_unscored_runs_are_not_finished(tmp_path: Path) -> None:
     assert folder.look(cell).state == "begun"
     (run / "evaluation.json").touch()
     assert folder.look(cell).state == "finished"
+
+
+def test_links_in_a_sweeps_folder_lead_nowhere(folder: SweepFolder, tmp_path: Path) -> None:
+    """A stranger's sweep must not write, or delete, elsewhere."""
+    cell, elsewhere = folder.cells[NAMES[0]], tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in (f"{cell.name}.json", f"{cell.name}.log"):
+        (elsewhere / name).write_text("mine")
+    (folder.path / "logs").rmdir()
+    for name in ("logs", "failed"):
+        (folder.path / name).symlink_to(elsewhere)
+    refused = pytest.raises(UserError, match=r"is a link, and nothing is written through links")
+    with refused:
+        folder.record_failure(cell, "no")
+    with refused:
+        folder.forget_failure(cell)
+    with refused, folder.held():
+        pass
+    with refused:
+        make_folder(folder.path, SWEEP)
+    (folder.path / "logs").unlink()
+    folder.log(cell).parent.mkdir()
+    folder.log(cell).symlink_to(elsewhere / f"{cell.name}.log")
+    with refused:
+        Job(cell.name, folder.path, folder.log(cell), 1).launch()
+    assert {path.read_text() for path in elsewhere.iterdir()} == {"mine"}
+    assert len(list(elsewhere.iterdir())) == 2

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import parse
-from top_erl.config.serialize import write_whole
+from top_erl.config.files import write_whole
 from top_erl.errors import UserError
 from top_erl.experiment.lock import is_locked
 from top_erl.report.compare import Comparison, compare_runs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import math
-import os
 import stat
 import types
 import typing
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from top_erl.config.files import write_whole
 from top_erl.errors import UserError, unknown_name
 
 T = TypeVar("T")
@@ -43,17 +43,6 @@ def from_dict(kind: type[T], data: Any, where: str = "") -> T:
 def write_yaml(path: Path, data: dict[str, Any]) -> None:
     """Write plain data as YAML."""
     write_whole(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file; one that exists is replaced as a whole or, on a full disk, not at all."""
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def read_yaml(path: Path) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from top_erl.config.serialize import write_whole
+from top_erl.config.files import write_whole
 from top_erl.errors import UserError
 from top_erl.experiment.training import Training
 from top_erl.rollout.collector import Scores

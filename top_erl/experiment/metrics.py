@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from top_erl.algorithms.learner import IterationStats
+from top_erl.config.files import write_whole
 from top_erl.config.run import LogConfig
 from top_erl.errors import missing_extra
 from top_erl.experiment.checkpoint import Progress
@@ -78,7 +79,8 @@ class TensorBoardSink(Sink):
             self._writer.add_scalar(tag, value, int(row["env_steps"]))
 
     def close(self) -> None:
-        """Flush and close."""
+        """Flush and close; the flush tells what the writer's thread could not write."""
+        self._writer.flush()
         self._writer.close()
 
 
@@ -94,7 +96,7 @@ class WandbSink(Sink):
 
         id_file = folder / "wandb_id.txt"
         run_id = id_file.read_text().strip() if id_file.exists() else secrets.token_hex(4)
-        id_file.write_text(run_id)
+        write_whole(id_file, run_id)
         self._run = wandb.init(
             project=log.wandb_project,
             name=folder.name,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import math
-import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from top_erl.config.files import open_to_append, reading, refuse_link, write_whole
 from top_erl.errors import RunStopped, UserError
 
 Row = dict[str, float]
@@ -32,15 +33,15 @@ class CsvSink(Sink):
     def __init__(self, path: Path, columns: list[str], keep_until: int) -> None:
         """Open the file; rows after iteration `keep_until` belong to work that was lost and are dropped."""
         self.path, self.columns = path, columns
+        refuse_link(path)
         kept = [row for row in read_metrics(path) if row["iteration"] <= keep_until] if path.exists() else []
-        temporary = path.with_name(f".{path.name}.writing")
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(columns)
+        writer.writerows([_cell(row.get(column)) for column in columns] for row in kept)
         try:
-            with temporary.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(columns)
-                writer.writerows([_cell(row.get(column)) for column in columns] for row in kept)
-            os.replace(temporary, path)
-            self._file = path.open("a", newline="", encoding="utf-8")
+            write_whole(path, text.getvalue())
+            self._file = io.TextIOWrapper(open_to_append(path), encoding="utf-8", newline="")
         except OSError as error:
             raise self._cannot_write(error) from error
 
@@ -63,7 +64,8 @@ class CsvSink(Sink):
 
 def read_metrics(path: Path) -> list[Row]:
     """Read a `metrics.csv`; numbers that were not measured are missing from a row. A torn last line is ignored."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    with reading(path):
+        text = path.read_text(encoding="utf-8", errors="replace")
     header, *lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
     rows: list[Row] = []
     for line in lines:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from top_erl.config.serialize import write_whole
+from top_erl.config.files import write_whole
 from top_erl.errors import RunStopped
 from top_erl.experiment.metrics_file import Row, Sink
 

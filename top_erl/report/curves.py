@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from top_erl.config.files import write_whole
 from top_erl.config.serialize import read_yaml
 from top_erl.errors import UserError, missing_extra
 from top_erl.experiment.metrics_file import Row, read_metrics
@@ -97,7 +99,9 @@ def plot_runs(
             _draw_task(part, task, row, drawn, _colors(groups, colors or {}))
         figure.supxlabel(_caption(groups), fontsize=8, color="#495057")
         try:
-            figure.savefig(output, dpi=150)
+            picture = io.BytesIO()
+            figure.savefig(picture, format=output.suffix[1:] or "png", dpi=150)
+            write_whole(output, picture.getvalue())
         except (OSError, ValueError) as error:
             raise UserError(f"Cannot write {output}: {error}") from None
         finally:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from top_erl.config.serialize import write_whole
+from top_erl.config.files import make_own_folder, refuse_link, write_whole
 from top_erl.errors import FolderBusy, UserError
 from top_erl.experiment.lock import FolderLock, is_locked
 from top_erl.experiment.status_file import RunStatus, read_status
@@ -70,11 +70,12 @@ class SweepFolder:
 
     def record_failure(self, cell: Cell, sentence: str) -> None:
         """Remember why a cell failed, so that it is left alone until somebody asks for another try."""
-        self._failure(cell).parent.mkdir(exist_ok=True)
+        make_own_folder(self._failure(cell).parent)
         write_whole(self._failure(cell), json.dumps({"sentence": sentence}) + "\n")
 
     def forget_failure(self, cell: Cell) -> None:
         """Let a cell be tried again."""
+        refuse_link(self._failure(cell).parent)
         self._failure(cell).unlink(missing_ok=True)
 
     def _failure(self, cell: Cell) -> Path:
@@ -83,6 +84,7 @@ class SweepFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Start runs of this sweep from no other process of this machine meanwhile: they would share its cores."""
+        refuse_link(self.path / "logs")
         try:
             lock = FolderLock(self.path / "logs" / f"on-{platform.node()}")
         except FolderBusy as error:
@@ -120,7 +122,8 @@ def make_folder(path: Path, sweep: Sweep) -> SweepFolder:
     elif path.is_dir() and any(path.iterdir()):
         raise UserError(f"{path} holds other things than a sweep: give another --into.")
     try:
-        (path / "logs").mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
+        make_own_folder(path / "logs")
         if before != sweep:  # others may be reading it
             write_sweep(path, sweep)
     except OSError as error:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from top_erl.config.serialize import write_whole
+from top_erl.config.files import write_whole
 from top_erl.errors import UserError
 from top_erl.report.page.curves import column_data, columns_of, curve_data, groups_of, seed_data
 from top_erl.report.page.html import MARK, page_html

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from top_erl.config.files import open_to_append
+
 
 @dataclass(frozen=True)
 class Job:
@@ -42,7 +44,7 @@ class Job:
     def launch(self) -> subprocess.Popen[bytes]:
         """Start its process, in a group of its own so that Ctrl-C reaches it through the engine only."""
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # or libraries would take all cores
-        with self.log.open("ab") as log:
+        with open_to_append(self.log) as log:
             return subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,

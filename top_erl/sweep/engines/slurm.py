@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from top_erl.config.serialize import write_whole
+from top_erl.config.files import write_whole
 from top_erl.sweep.definition import Cell
 from top_erl.sweep.folder import SweepFolder
 
