@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from top_erl.algorithms.config import ProjectionConfig, RatesConfig
 from top_erl.algorithms.learner import Learner
 from top_erl.algorithms.optim import flatten_state, restore_state, set_rate
+from top_erl.algorithms.saved_state import check_state
 from top_erl.algorithms.setup import Setup
 from top_erl.models.policy import GaussianPolicy, PolicyConfig
 from top_erl.models.tools import seeded
@@ -120,6 +121,10 @@ class EpisodicLearner(Learner):
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training has changed, as plain tensors; a replay has its own."""
         return flatten_state(self._modules(), self._optimizers())
+
+    def check_state(self, state: dict[str, Tensor], replay: dict[str, Tensor]) -> None:
+        """Refuse saved tensors of other networks; what a replay should look like, its method knows."""
+        check_state(state, self.state_dict(), self._optimizers())
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a saved state."""

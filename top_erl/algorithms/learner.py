@@ -67,6 +67,10 @@ class Learner(ABC):
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training has changed, but the replay and the counters, as plain tensors."""
 
+    def check_state(self, state: dict[str, Tensor], replay: dict[str, Tensor]) -> None:
+        """Refuse saved tensors that are not of a learner like this one; asked before any of them is taken over."""
+        return
+
     @abstractmethod
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a saved state."""

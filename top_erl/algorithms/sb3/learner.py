@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from top_erl.algorithms.divergence import Diverged
 from top_erl.algorithms.learner import IterationStats, StepwiseLearner
 from top_erl.algorithms.optim import flatten_state, restore_state
+from top_erl.algorithms.saved_state import check_state
 from top_erl.algorithms.sb3.config import Activation, NormalizeConfig, StepConfig
 from top_erl.algorithms.sb3.environments import EnvironmentPool, Observer, StepVecEnv
 from top_erl.algorithms.sb3.normalizing import normalizer_state, restore_normalizer
@@ -238,6 +239,10 @@ class StepLearner(StepwiseLearner):
         if self.normalizer is not None:
             state.update({f"normalizer.{name}": value for name, value in normalizer_state(self.normalizer).items()})
         return state
+
+    def check_state(self, state: dict[str, Tensor], replay: dict[str, Tensor]) -> None:
+        """Refuse saved tensors of other networks; what a replay should look like, its method knows."""
+        check_state(state, self.state_dict(), self.optimizers())
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

@@ -91,6 +91,12 @@ class SacLearner(StepLearner):
         """The steps in the replay."""
         return self.model.replay_buffer.state_dict()
 
+    def check_state(self, state: dict[str, Tensor], replay: dict[str, Tensor]) -> None:
+        """Refuse saved tensors of other networks, or of another replay."""
+        super().check_state(state, replay)
+        if replay:
+            self.model.replay_buffer.check_state(replay)
+
     def load_replay_state(self, state: dict[str, Tensor]) -> None:
         """Take over a saved replay."""
         self.model.replay_buffer.load_state_dict(state)

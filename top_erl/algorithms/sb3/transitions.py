@@ -8,6 +8,7 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 from torch import Tensor
 
+from top_erl.algorithms.saved_state import check_tensors
 from top_erl.errors import UserError
 
 _ARRAYS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
@@ -36,21 +37,24 @@ class StepReplay(ReplayBuffer):  # type: ignore[misc]  # the package may be miss
         state = {name: torch.from_numpy(getattr(self, name)[:held]) for name in _ARRAYS}
         return {**state, "next_row": torch.tensor(self.pos)}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take over a saved state; the capacity must be the one it was saved with."""
-        held, row = len(state["rewards"]), int(state["next_row"])
-        fits = row < held if held == self.buffer_size else row == held < self.buffer_size
+    def check_state(self, state: dict[str, Tensor]) -> None:
+        """Refuse a saved state that is not one of a replay of this capacity and these environments."""
+        held = len(state["rewards"]) if "rewards" in state and state["rewards"].dim() else 0
+        rows = {name: torch.from_numpy(getattr(self, name)[:0]) for name in _ARRAYS}
+        expected = {name: row.new_empty((held, *row.shape[1:]), device="meta") for name, row in rows.items()}
+        check_tensors(state, {**expected, "next_row": torch.tensor(0)})
+        row = int(state["next_row"])
+        fits = 0 <= row < held if held == self.buffer_size else row == held < self.buffer_size
         if not fits:
             raise UserError(
-                f"The saved replay holds {held} rows and does not fit a capacity of {self.buffer_size}: use the "
-                "config.yaml it was saved with."
+                f"The saved replay holds {held} rows and does not fit a capacity of {self.buffer_size} with its next "
+                f"row at {row}: use the config.yaml it was saved with."
             )
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a saved state; the capacity must be the one it was saved with."""
+        self.check_state(state)
+        held = len(state["rewards"])
         for name in _ARRAYS:
-            array, saved = getattr(self, name), state[name].cpu().numpy()
-            if saved.shape[1:] != array.shape[1:]:
-                raise UserError(
-                    f"The saved replay has {name} of shape {saved.shape[1:]} where this run has {array.shape[1:]}: use "
-                    "the config.yaml it was saved with."
-                )
-            array[:held] = saved
-        self.pos, self.full = row, held == self.buffer_size
+            getattr(self, name)[:held] = state[name].cpu().numpy()
+        self.pos, self.full = int(state["next_row"]), held == self.buffer_size

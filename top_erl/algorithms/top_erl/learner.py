@@ -24,6 +24,7 @@ from top_erl.algorithms.divergence import GradientSteps
 from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.algorithms.learner import IterationStats
 from top_erl.algorithms.optim import adam, adam_w
+from top_erl.algorithms.saved_state import check_episodes
 from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, trust_region_stats
 from top_erl.algorithms.top_erl.config import TopErlConfig
@@ -264,14 +265,22 @@ class TopErlLearner(EpisodicLearner):
         """The stored episodes."""
         return self.replay.state_dict()
 
+    def check_state(self, state: dict[str, Tensor], replay: dict[str, Tensor]) -> None:
+        """Refuse saved tensors of other networks, or episodes that are not like the ones this run stores."""
+        super().check_state(state, replay)
+        if replay:
+            size, dof = self.primitive.num_params, self.collector.spec.num_dof
+            factor = (size,) if self.policy.diagonal else (size, size)
+            check_episodes(
+                replay,
+                capacity=self.replay.capacity,
+                steps=self.collector.stored_horizon,
+                widths=(self.state_dim, 2 * dof, 2 * dof, 1),
+                gaussian=(size, factor) if self.collector.keep_behaviour else None,
+            )
+
     def load_replay_state(self, state: dict[str, Tensor]) -> None:
-        """Take over stored episodes if they look like the ones this run stores."""
-        held = len(state["steps"])
-        same_stride = not held or state["steps"].shape[1] == self.collector.stored_horizon
-        same_anchor = not held or bool(state["gaussians"].numel()) == self.collector.keep_behaviour
-        if not (same_stride and same_anchor):
-            option = "trust_region.anchor" if same_stride else "collect.stride"
-            raise UserError(f"The saved replay was made with another {option}: use the config.yaml it was saved with.")
+        """Take over stored episodes."""
         self.replay.load_state_dict(state)
 
     def _modules(self) -> dict[str, nn.Module]:
