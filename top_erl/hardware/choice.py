@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import math
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +26,8 @@ from top_erl.config.run import AlgorithmConfig, EpisodicRun, RunConfig
 from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
 from top_erl.hardware.cores import available_cores, idle_cores
 from top_erl.tasks import Task
+
+_LOG = logging.getLogger("top_erl")
 
 _WORTH_A_WORKER = 0.02
 """Seconds of playing per iteration below which worker processes cost more than they save."""
@@ -59,6 +64,33 @@ def choose_hardware(config: RunConfig, task: Task) -> Hardware:
         workers = max(1, min(spare, episodes)) if worth_it else 0
     busy = workers if algorithm.overlap else 0
     return Hardware(wanted.threads or _threads(algorithm, horizon, cores, busy), workers)
+
+
+def recorded_hardware(recorded: Mapping[str, Any]) -> Hardware:
+    """What a run's folder says its sessions use, as far as this machine has it.
+
+    The folder may come from another machine, or from a stranger: it does not decide how many processes start here.
+
+    Raises:
+        ValueError: If it says what cannot be.
+    """
+    cores, chosen = available_cores(), {}
+    for name, least in (("threads", 1), ("workers", 0)):
+        number = recorded[name]
+        if type(number) is not int or number < least:
+            raise ValueError(f"{number!r} is no number of {name}")
+        chosen[name] = min(number, cores)
+        if number > cores:
+            effect = "the last digits of its numbers may differ" if name == "threads" else "its numbers stay the same"
+            _LOG.warning(
+                "This run was recorded with %s %s, more than this machine's %d core(s): %d are used here, and %s.",
+                f"{number:,}" if number < 10**9 else "a billion or more",
+                name,
+                cores,
+                cores,
+                effect,
+            )
+    return Hardware(**chosen)
 
 
 def _threads(algorithm: AlgorithmConfig, horizon: int, cores: int, busy: int) -> int:
