@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -24,9 +24,9 @@ from rich.console import Console
 from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.algorithms.learner import StepwiseLearner
 from top_erl.config.run import RunConfig
-from top_erl.errors import UserError
+from top_erl.errors import UserError, unknown_name
 from top_erl.experiment.callbacks import CallbackLike, as_callback
-from top_erl.experiment.checkpoint import Checkpoint, checkpoint_exists, load_checkpoint, save_checkpoint
+from top_erl.experiment.checkpoint import Checkpoint, checkpoint_exists, save_checkpoint
 from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.fresh import play_fresh
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Action = NDArray[Any]
+Which = Literal["last", "best"]
+"""Which checkpoint of a run to load."""
 
 
 class Agent:
@@ -168,21 +170,34 @@ class Agent:
         return learner.act(np.atleast_2d(observed), step).reshape(*observed.shape[:-1], -1)
 
     def save(self, path: str | Path, *, replay: bool = True) -> None:
-        """Save to a folder; with the replay, a loaded agent goes on learning exactly as this one would."""
-        folder = Path(path)
-        if (folder / "metrics.csv").exists():
-            raise UserError(f"{folder} is a run folder, which saves itself; save the agent somewhere else.")
-        folder.mkdir(parents=True, exist_ok=True)
-        save_checkpoint(folder / "checkpoint", self.training.checkpoint(with_replay=replay))
-        run = RunFolder(folder)
-        run.write_fingerprint(self.training)
-        run.write_config(self.config)
+        """Save to a folder; with the replay, a loaded agent goes on learning exactly as this one would.
+
+        An agent that was saved there before is replaced; anything else of the same name is left alone.
+        """
+        folder = RunFolder(Path(path))
+        try:
+            folder.check_saved()
+            folder.hold()
+            folder.check_saved()  # somebody may have been quicker
+            save_checkpoint(folder.saved, self.training.checkpoint(with_replay=replay))
+            folder.write_fingerprint(self.training)
+            folder.write_config(self.config)
+        except OSError as error:
+            raise UserError(f"Cannot save the agent in {path}: {error}; save it somewhere else.") from None
+        finally:
+            folder.release()
 
     @classmethod
     def load(
-        cls, path: str | Path, *, task: str | None = None, device: str | None = None, previous: bool = False
+        cls,
+        path: str | Path,
+        *,
+        task: str | None = None,
+        device: str | None = None,
+        previous: bool = False,
+        which: Which = "last",
     ) -> Self:
-        """Load an agent saved by `save`, or the newest checkpoint of a run folder.
+        """Load an agent saved by `save`, or a checkpoint of a run folder.
 
         Args:
             path: the folder.
@@ -190,21 +205,22 @@ class Agent:
                 a stranger's folder must not import what it asks for.
             device: torch device to use instead of the saved one.
             previous: fall back to an earlier checkpoint of a run if the newest is damaged.
+            which: the `last` checkpoint of a run, or the `best` by its evaluations: of success, or of the return if
+                the task has none. That one comes without its replay.
         """
+        if which not in get_args(Which):
+            raise unknown_name("checkpoint", which, get_args(Which))
         folder = RunFolder.open(Path(path))
         config = folder.config()
         refuse_unnamed_code(config, task)
         if device is not None:
             config = replace(config, hardware=replace(config.hardware, device=device))
         agent = cls(config=config, hardware=folder.hardware())
-        saved = folder.path / "checkpoint"
-        if checkpoint_exists(saved):
-            checkpoint: Checkpoint | None = load_checkpoint(saved, agent.training.belongs_to)
-        else:
-            checkpoint = folder.load(agent.training.belongs_to, fall_back=previous)
-        if checkpoint is None:
-            raise UserError(f"{folder.shown} has no checkpoint yet.")
-        agent.training.restore(checkpoint)
+        try:
+            agent.training.restore(_load(folder, agent.training, which, previous))
+        except BaseException:
+            agent.close()
+            raise
         return agent
 
     def close(self) -> None:
@@ -240,6 +256,18 @@ class TopErl(Agent):
     def predict(self, *arguments: Any, **options: Any) -> Reference:
         """Predict the reference for an episode that starts with an observation; the arguments of `Agent.predict`."""
         return cast(Reference, super().predict(*arguments, **options))
+
+
+def _load(folder: RunFolder, training: Training, which: Which, previous: bool) -> Checkpoint:
+    """The checkpoint of a saved agent, or one of a run."""
+    if which == "best":
+        return folder.load_best(training.belongs_to)
+    if checkpoint_exists(folder.saved):
+        return folder.load_saved(training.belongs_to)
+    checkpoint = folder.load(training.belongs_to, fall_back=previous)
+    if checkpoint is None:
+        raise UserError(f"{folder.shown} has no checkpoint yet.")
+    return checkpoint
 
 
 def _checked(spec: TaskSpec, observation: ArrayLike) -> Array:

@@ -54,7 +54,8 @@ def test_train_says_what_it_does_and_what_to_do_next(tmp_path: Path, capsys: Out
     assert "iteration     1/4" in out
     assert (path / "curves.png").stat().st_size > 1000
     assert {file.name for file in path.iterdir()} == {
-        *("config.yaml", "fingerprint.json", "metrics.csv", "checkpoints", "curves.png", "status.json", ".lock")
+        *("config.yaml", "fingerprint.json", "metrics.csv", "checkpoints", "curves.png", "status.json", ".lock"),
+        "best",
     }
     assert load_config(path / "config.yaml").seed == 3
 

@@ -24,7 +24,7 @@ from top_erl.experiment.checkpoint import (
     save_checkpoint,
 )
 
-OWNER = {"task": "toy", "task version": "1", "method": "top_erl"}
+OWNER = {"task": "toy", "task version": "1", "method": "top_erl", "seed": 0}
 FILES = ["state.safetensors", "replay.safetensors", "meta.json"]
 
 
@@ -145,13 +145,13 @@ def test_missing_files(path: Path) -> None:
 def _edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     meta = json.loads((path / "meta.json").read_text())
     change(meta)
-    (path / "meta.json").write_text(json.dumps(meta))
+    (path / "meta.json").write_text(json.dumps(module._sealed(meta) if isinstance(meta, dict) else meta))
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None])
+@pytest.mark.parametrize("version", [3, 0, "1", 1.0, True, None])
 def test_another_format(path: Path, version: object) -> None:
     _edit(path, lambda meta: meta.update(format=version))
-    with pytest.raises(UserError, match=f"has format {version}, this version of top_erl reads format 1"):
+    with pytest.raises(UserError, match=f"has format {version}, this version of top_erl reads formats 1 and 2"):
         load_checkpoint(path, OWNER)
 
 
@@ -256,7 +256,7 @@ def test_paths_are_sorted_and_nothing_else(tmp_path: Path) -> None:
 def test_rotation_keeps_the_newest(tmp_path: Path, keep: int, left: list[int]) -> None:
     for number in (1, 2, 3, 4):
         save_checkpoint(tmp_path / f"{number:08d}", _checkpoint(number))
-    rotate(tmp_path, keep)
+    rotate(tmp_path, keep, OWNER)
     assert [int(path.name) for path in checkpoint_paths(tmp_path)] == left
     shutil.rmtree(tmp_path)
-    rotate(tmp_path, keep)  # nothing there
+    rotate(tmp_path, keep, OWNER)  # nothing there

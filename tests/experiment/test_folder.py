@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from tests.experiment.variations import with_collect, with_learn, with_trust_region
 from top_erl.config.run import HardwareConfig, RunConfig
 from top_erl.errors import RunStopped, UserError
-from top_erl.experiment.folder import RunFolder, new_run_path
+from top_erl.experiment.folder import RunFolder, new_run_folder
+from top_erl.experiment.lock import is_locked
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware
@@ -118,18 +119,26 @@ def test_a_checkpoint_of_another_task_version(folder: RunFolder, tiny: RunConfig
         resume_training(folder)
 
 
-def test_a_checkpoint_that_does_not_fit_the_configuration(folder: RunFolder, tiny: RunConfig) -> None:
+def test_a_checkpoint_that_does_not_fit_the_configuration(
+    folder: RunFolder, tiny: RunConfig, trainings: Trainings
+) -> None:
     policy = replace(tiny.algorithm.policy, hidden=(9,))
     changed = {
-        "network sizes differ": replace(tiny, algorithm=replace(tiny.algorithm, policy=policy)),
+        r"policy.mean_net.0.weight is float32 of shape \[8, 4\], not float32 of shape \[9, 4\]": replace(
+            tiny, algorithm=replace(tiny.algorithm, policy=policy)
+        ),
         "made with another collect.stride": with_collect(tiny, stride=3),
         "made with another trust_region.anchor": with_trust_region(tiny, anchor="behaviour"),
-        "does not fit a capacity of 7": with_collect(tiny, capacity=7),
+        "here it has a capacity of 7": with_collect(tiny, capacity=7),
     }
+    saved = folder.load({})
+    assert saved is not None
     for message, config in changed.items():
         folder.write_config(config)
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match="has changed since the checkpoint was saved"):
             resume_training(folder)
+        with pytest.raises(UserError, match=message):  # an older checkpoint does not say what it was saved with
+            trainings(config).restore(saved)
 
 
 @pytest.mark.parametrize("kind", ["critic", "policy"])
@@ -156,12 +165,17 @@ def test_divergence_without_a_folder(tiny: RunConfig, trainings: Trainings) -> N
 
 def test_new_runs_get_new_names(tiny: RunConfig, tmp_path: Path) -> None:
     config = replace(tiny, task="top_erl/ViaPointReacher-v0", seed=3)
-    first = new_run_path(config, tmp_path)
-    assert first.name == "top_erl-ViaPointReacher-v0-seed3"
-    first.mkdir()
-    second = new_run_path(config, tmp_path)
-    assert second.name == f"{first.name}-2"
-    assert new_run_path(tiny, tmp_path).name == "top_erl-tests_rollout_toy_tasks_ToyTask-seed0"
+    first, second, other = (new_run_folder(run, tmp_path) for run in (config, config, tiny))
+    assert first.path.name == "top_erl-ViaPointReacher-v0-seed3"
+    assert second.path.name == f"{first.path.name}-2"
+    assert other.path.name == "top_erl-tests_rollout_toy_tasks_ToyTask-seed0"
+    assert all(is_locked(folder.path) for folder in (first, second, other))
+    first.discard()
+    assert not first.path.exists()  # nothing was written to it
+    other.release()
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UserError, match=r"Cannot make a run folder in .*file.*give one with --run-dir"):
+        new_run_folder(config, tmp_path / "file")
 
 
 def test_a_device_that_is_not_there(tiny: RunConfig) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from top_erl import TopErl
+from top_erl.cli import main
 from top_erl.config.run import RunConfig
 from top_erl.errors import FolderBusy, RunStopped, UserError
 from top_erl.experiment.folder import RunFolder
@@ -21,6 +23,7 @@ from top_erl.experiment.status_file import StatusFile, read_status
 from top_erl.experiment.training import Training
 
 Make = Callable[[RunConfig], Training]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -139,3 +142,56 @@ def test_status_of_a_longer_run(tmp_path: Path, tiny: RunConfig, trainings: Make
     assert status.total_iterations == longer.total_iterations == status.iteration > training.total_iterations
     longer.close()
     assert replace(tiny, total_env_steps=2 * tiny.total_env_steps) == folder.config()
+
+
+# ---------------------------------------------------------------------- real processes at once
+
+
+def test_several_processes_at_once(tmp_path: Path, tiny: RunConfig, trainings: Make) -> None:
+    """New runs get folders of their own; of those that want one folder or one run, all but one are told."""
+    training, run = trainings(tiny), RunFolder(tmp_path / "run")
+    run.create(training)
+    run_training(training, run)
+    command = [sys.executable, "-m", "tests.experiment.at_once", str(tmp_path), str(run.path), tiny.task]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout)
+    name = "top_erl-ViaPointReacher-v0-seed0"
+    assert got["new"] == [name, *(f"{name}-{number}" for number in (2, 3, 4))]
+    for which, count in (("same", 3), ("resumed", 2)):
+        *told, mine = got[which]
+        assert (mine, len(told)) == ("mine", count - 1)
+        assert all(line.startswith("75: ") and "is in use by another process (process " in line for line in told)
+
+
+def test_a_lock_that_was_removed_is_taken_anew(tmp_path: Path) -> None:
+    """Who waited for a lock whose folder went away does not share the folder with whoever made it again."""
+    first = FolderLock(tmp_path / "run")
+    (tmp_path / "run" / ".lock").unlink()
+    second = FolderLock(tmp_path / "run")  # another file
+    assert is_locked(tmp_path / "run")
+    assert not first._is_there(tmp_path / "run")
+    assert second._is_there(tmp_path / "run")
+    for lock in (first, second):
+        lock.release()
+
+
+def test_saving_an_agent_where_another_process_saves(
+    tmp_path: Path, tiny: RunConfig, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("top_erl.experiment.lock._PATIENCE", 0.1)
+    agent = TopErl(config=tiny)
+    with pytest.raises(FolderBusy):
+        agent.save(tmp_path / "run")
+    with pytest.raises(FolderBusy):
+        agent.learn(10, run_dir=tmp_path / "run", progress_bar=False)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {".lock"}
+
+
+def test_a_training_that_cannot_be_built_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for words in ([], ["--run-dir=made/for/it"], ["--run-dir=empty"]):
+        assert main(["train", "--device=nonsense", *words]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]

@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from top_erl.agent import Agent
+from top_erl.agent import Agent, Which
 from top_erl.algorithms.registry import METHODS
 from top_erl.cli.extensions import IMPORTED
 from top_erl.cli.faults import RUNS
@@ -24,7 +24,7 @@ from top_erl.config.options import start_for
 from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, RunStopped, UserError
 from top_erl.experiment.configs import load_config, refuse_unnamed_code
-from top_erl.experiment.folder import RunFolder, new_run_path
+from top_erl.experiment.folder import RunFolder, new_run_folder
 from top_erl.experiment.fresh import write_scores
 from top_erl.experiment.metrics import check_log, writes_tensorboard
 from top_erl.experiment.presets import preset
@@ -90,6 +90,8 @@ class EvaluateOptions:
     """Episodes to play, each with a fresh context; default: 100, or with --video those that are filmed."""
     seed: int = 0
     """Which fresh contexts."""
+    which: Which = "last"
+    """Which checkpoint of the run to play: the last one, or the one with the best evaluation."""
     previous: bool = False
     """Fall back to an earlier checkpoint if the newest is damaged."""
     task: str | None = None
@@ -123,13 +125,7 @@ def train(words: list[str]) -> int:
     if config_file:
         refuse_unnamed_code(options.run, option_value(words, "task", ""))
     console = Console()
-    folder = RunFolder(options.run_dir or new_run_path(options.run))
-    folder.check_free()
-    check_log(options.run.log)
-    with console.status(f"getting {options.run.task} ready, and timing an episode of it"):
-        training = Training(options.run)
-    folder.create(training)
-    RUNS.append(folder.path)
+    training, folder = _begin(options, console)
     hardware = training.hardware
     console.out(
         f"{options.run.method} on {options.run.task}, seed {options.run.seed}: {training.total_iterations} iterations\n"
@@ -150,6 +146,22 @@ def _train_options(words: list[str], start: RunConfig) -> TrainOptions:
     options = parsed(start)
     better = start_for(start, options.run)
     return options if better == start else parsed(better)
+
+
+def _begin(options: TrainOptions, console: Console) -> tuple[Training, RunFolder]:
+    """Take a folder and build the training; if that fails, there is no folder."""
+    check_log(options.run.log)
+    folder = new_run_folder(options.run) if options.run_dir is None else RunFolder(options.run_dir)
+    folder.reserve()
+    try:
+        with console.status(f"getting {options.run.task} ready, and timing an episode of it"):
+            training = Training(options.run)
+        folder.create(training)
+    except BaseException:
+        folder.discard()
+        raise
+    RUNS.append(folder.path)
+    return training, folder
 
 
 def _options_of(run: type[RunConfig]) -> type[TrainOptions]:
@@ -200,7 +212,9 @@ def evaluate(words: list[str]) -> int:
         check_picture_file(options.video, FILMS)
         choose_for_environments()
     options = _rooted(options)
-    agent = Agent.load(options.run_dir, task=options.task, device=options.device, previous=options.previous)
+    agent = Agent.load(
+        options.run_dir, task=options.task, device=options.device, previous=options.previous, which=options.which
+    )
     try:
         return _evaluate(agent, options)
     finally:
@@ -221,6 +235,7 @@ def _evaluate(agent: Agent, options: EvaluateOptions) -> int:
     with console.status(f"playing {options.played} episode(s)"):
         scores = agent.evaluate(options.played, options.seed)
     title = f"{agent.training.spec.id}: {options.played} fresh episode(s) after {agent.num_timesteps:,} steps"
+    title += f", {options.which} checkpoint"
     console.print(_score_table(scores, title))
     if scores.failures:
         console.out(f"{scores.failures} of {options.played} episodes failed and are left out.", highlight=False)

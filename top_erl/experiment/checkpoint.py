@@ -1,17 +1,18 @@
 """Checkpoints: folders of plain tensors and JSON, written atomically, checked when read.
 
 A checkpoint holds `state.safetensors` (networks, optimisers), `replay.safetensors` and `meta.json` (counters, what it
-belongs to, size and SHA-256 of the other files). Nothing in it can run code. It is written under a temporary name and
-renamed when complete, so a run that is killed leaves either a whole checkpoint or none.
+belongs to, the configuration, size and SHA-256 of the other files and of itself). Nothing in it can run code. It is
+written under a temporary name and renamed when complete, so a run that is killed leaves either a whole checkpoint or
+none. `meta.json` is also the mark by which we know a folder as ours: no other is ever deleted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import shutil
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,16 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from top_erl.config.files import reading, temporary_path
 from top_erl.errors import RunStopped, UserError
 
-FORMAT = 1
+FORMAT = 2
+_FIRST_FORMAT = 1
+"""The one before: without a seed, a configuration and a seal in `meta.json`. It can still be read."""
 _FILES = ("state.safetensors", "replay.safetensors")
+_META = "meta.json"
+_LARGEST_COUNT = 1 << 53
+"""Counters beyond this are no counters: a float could not tell it from its neighbour."""
 
 
 @dataclass(frozen=True)
@@ -45,46 +52,59 @@ class Checkpoint:
 
     progress: Progress
     belongs_to: dict[str, Any]
-    """What must agree for the checkpoint to fit: task, its version, method."""
+    """What must agree for the checkpoint to fit: task, its version, method, seed."""
     state: dict[str, torch.Tensor]
     """Networks and optimisers."""
     replay: dict[str, torch.Tensor]
     """The replay; empty if it was left out."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """The run's configuration as plain data; empty if it is not known, as in checkpoints of the first format."""
+
+
+# ---------------------------------------------------------------------- writing
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint to a folder that does not exist yet, all or nothing."""
-    temporary = path.with_name(f".{path.name}.writing")
-    shutil.rmtree(temporary, ignore_errors=True)
+    """Write a checkpoint, all or nothing; one that is there is replaced, anything else is left alone."""
+    temporary = temporary_path(path)
     try:
+        if path.exists() and not is_checkpoint(path):
+            raise UserError(f"{path} is not a checkpoint, and is not replaced by one: move it away.")
+        _remove(temporary)
         temporary.mkdir(parents=True)
         for name, tensors in zip(_FILES, (checkpoint.state, checkpoint.replay), strict=True):
-            save_file(
-                {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}, temporary / name
-            )
+            save_tensors(temporary / name, tensors)
         meta = {
             "format": FORMAT,
             "progress": asdict(checkpoint.progress),
             "belongs_to": checkpoint.belongs_to,
+            "config": checkpoint.config,
             "files": {name: _digest(temporary / name) for name in _FILES},
         }
-        (temporary / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
-        for name in (*_FILES, "meta.json"):
+        (temporary / _META).write_text(json.dumps(_sealed(meta), indent=2), encoding="utf-8")
+        for name in (*_FILES, _META):
             _flush_to_disk(temporary / name)
         _put_in_place(temporary, path)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _remove(temporary)
         raise RunStopped(
             f"Could not save the checkpoint {path}: {error}. Earlier checkpoints are untouched: free some space or "
             "mend the permissions, then resume the run."
         ) from error
 
 
+def save_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """Write tensors to a file in a folder of ours; who may read the folder may read the file."""
+    save_file({key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}, path)
+    path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes it for its owner alone
+
+
 def _put_in_place(temporary: Path, path: Path) -> None:
     """Rename a complete checkpoint to its name; one that is there steps aside, and back if that fails."""
     aside = _aside(path)
     if path.exists():
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
         path.rename(aside)
     try:
         temporary.rename(path)
@@ -92,7 +112,7 @@ def _put_in_place(temporary: Path, path: Path) -> None:
         if aside.exists():
             aside.rename(path)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    _remove(aside)
     _flush_to_disk(path.parent)
 
 
@@ -101,78 +121,154 @@ def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
 
 
-def checkpoint_exists(path: Path) -> bool:
-    """Whether there is a checkpoint at a path, perhaps one that was just being replaced."""
-    return path.exists() or _aside(path).exists()
+def _remove(path: Path) -> None:
+    """Delete a checkpoint, or a part of one; if there is anything else in the folder, that stays, and so does it."""
+    if path.is_symlink() or not path.is_dir():
+        return
+    parts = path.glob(".tmp*")  # of a file that safetensors was writing when it was killed
+    for file in (*parts, *(path / name for name in (*_FILES, _META))):  # the mark goes last, should this be killed too
+        file.unlink(missing_ok=True)
+    if not any(path.iterdir()):
+        path.rmdir()
 
 
-def load_checkpoint(path: Path, belongs_to: dict[str, Any]) -> Checkpoint:
-    """Read a checkpoint; one that is damaged, of another format or of another task is refused with a sentence."""
-    if not path.exists() and _aside(path).exists():  # killed while it was being replaced
-        path = _aside(path)
-    meta = _read_meta(path)
-    _check_belonging(path, meta["belongs_to"], belongs_to)
-    tensors = []
-    for name in _FILES:
-        _check_file(path / name, meta["files"][name])
-        try:
-            tensors.append(load_file(path / name))
-        except SafetensorError as error:
-            raise UserError(f"The checkpoint {path} is damaged ({name}: {error}); use an earlier one.") from None
-    return Checkpoint(Progress(**meta["progress"]), meta["belongs_to"], tensors[0], tensors[1])
+def _sealed(meta: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `meta.json` with its own hash."""
+    content = {key: value for key, value in meta.items() if key != "sha256"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return {**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+# ---------------------------------------------------------------------- the checkpoints of a run
 
 
 def checkpoint_paths(folder: Path) -> list[Path]:
     """The finished checkpoints in a folder, oldest first."""
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name.isdigit())
+    with reading(folder):
+        if not folder.is_dir():
+            return []
+        return sorted(path for path in folder.iterdir() if path.name.isdigit() and _is_folder(path))
 
 
-def rotate(folder: Path, keep: int) -> None:
-    """Delete all but the newest `keep` checkpoints, and what killed runs left half written."""
-    for path in (*checkpoint_paths(folder)[:-keep], *folder.glob(".*.writing")):
-        shutil.rmtree(path)
+def rotate(folder: Path, keep: int, belongs_to: dict[str, Any]) -> None:
+    """Delete all but the newest `keep` checkpoints of a run, and what killed sessions left half written."""
+    own = [path for path in checkpoint_paths(folder) if _is_of(path, belongs_to)]
+    for path in (*own[:-keep], *folder.glob(".*.writing")):
+        _remove(path)
 
 
-def forget_after(folder: Path, iteration: int) -> None:
-    """Delete the checkpoints of later iterations: they were damaged, and the run goes on from an earlier one."""
+def forget_after(folder: Path, iteration: int, belongs_to: dict[str, Any]) -> None:
+    """Delete the checkpoints of later iterations: they were damaged, and the run goes on from an earlier one.
+
+    What is not known to be of this run is put aside under another name instead.
+    """
     for path in checkpoint_paths(folder):
         if int(path.name) > iteration:
-            shutil.rmtree(path)
+            if _is_of(path, belongs_to):
+                _remove(path)
+            if path.exists():
+                put_aside(path)
+
+
+def put_aside(path: Path) -> None:
+    """Give a folder a name that no checkpoint has: it is not ours to delete."""
+    names = (path.with_name(f"put-aside-{path.name}-{number}") for number in range(1, 10_000))
+    path.rename(next(name for name in names if not name.exists()))
+
+
+def checkpoint_exists(path: Path) -> bool:
+    """Whether there is a checkpoint at a path, perhaps one that was just being replaced."""
+    with reading(path):
+        return path.exists() or _aside(path).exists()
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a folder is a checkpoint of ours, of whatever run, sound or not: only such a one may be replaced."""
+    try:
+        _read_meta(path)
+    except UserError:
+        return False
+    return _is_folder(path) and {file.name for file in path.iterdir()} <= {*_FILES, _META}
+
+
+def _is_of(path: Path, belongs_to: dict[str, Any]) -> bool:
+    """Whether a folder carries the mark of a run."""
+    try:
+        _check_belonging(path, _read_meta(path), belongs_to)
+    except UserError:
+        return False
+    return True
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def load_checkpoint(path: Path, belongs_to: dict[str, Any]) -> Checkpoint:
+    """Read a checkpoint; one that is damaged, of another format or of another run is refused with a sentence."""
+    with reading(path):
+        if not path.exists() and _aside(path).exists():  # killed while it was being replaced
+            path = _aside(path)
+        meta = _read_meta(path)
+        _check_belonging(path, meta, belongs_to)
+        tensors = []
+        for name in _FILES:
+            _check_file(path / name, meta["files"][name])
+            try:
+                tensors.append(load_file(path / name))
+            except SafetensorError as error:
+                raise UserError(f"The checkpoint {path} is damaged ({name}: {error}); use an earlier one.") from None
+    return Checkpoint(Progress(**meta["progress"]), meta["belongs_to"], tensors[0], tensors[1], meta["config"])
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
     """Read and check `meta.json`."""
     try:
-        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-        version = meta["format"]
-        if version == FORMAT:
-            return {
-                "progress": {field.name: _number(meta["progress"][field.name]) for field in fields(Progress)},
-                "belongs_to": dict(meta["belongs_to"]),
-                "files": {name: dict(meta["files"][name]) for name in _FILES},
-            }
+        text = (path / _META).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"There is no checkpoint at {path}.") from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except OSError as error:
+        raise UserError(f"Cannot read the checkpoint {path}: {error}; mend its permissions, or use a copy.") from None
+    try:
+        meta = json.loads(text)
+        version = meta["format"]
+        known = version in (_FIRST_FORMAT, FORMAT) and type(version) is int
+        if known and (version == _FIRST_FORMAT or meta == _sealed(meta)):
+            return {
+                "format": version,
+                "progress": {name: _counter(name, meta["progress"][name]) for name in asdict(Progress())},
+                "belongs_to": dict(meta["belongs_to"]),
+                "config": dict(meta.get("config", {})),
+                "files": {name: dict(meta["files"][name]) for name in _FILES},
+            }
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"The checkpoint {path} is damaged (meta.json cannot be read); use an earlier one.") from None
+    if known:
+        raise UserError(f"The checkpoint {path} is damaged (meta.json has changed); use an earlier one.")
     raise UserError(
-        f"The checkpoint {path} has format {version}, this version of top_erl reads format {FORMAT}: "
-        "use the version that wrote it, or train anew."
+        f"The checkpoint {path} has format {version}, this version of top_erl reads formats {_FIRST_FORMAT} and "
+        f"{FORMAT}: use the version that wrote it, or train anew."
     )
 
 
-def _number(value: Any) -> int | float:
-    """A counter as it was written; anything else is an error."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def _counter(name: str, value: Any) -> int | float:
+    """A counter as it was written; what cannot be one is an error."""
+    whole = name != "wall_time"
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         raise TypeError(f"{value!r} is not a number")
-    return value
+    if not 0 <= value < _LARGEST_COUNT:  # nor is NaN
+        raise ValueError(f"{value!r} does not count anything")
+    return int(value) if whole else float(value)
 
 
-def _check_belonging(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+def _check_belonging(path: Path, meta: dict[str, Any], wanted: dict[str, Any]) -> None:
+    found = meta["belongs_to"]
     for key, value in wanted.items():
-        if found.get(key) != value:
+        unsaid = key == "seed" and meta["format"] == _FIRST_FORMAT
+        if found.get(key) != value and not unsaid:
             raise UserError(f"The checkpoint {path} is of {key} {found.get(key)!r}, but {value!r} is wanted here.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from top_erl.config.run import RunConfig
 from top_erl.config.serialize import from_dict, read_yaml
 from top_erl.errors import UserError
 from top_erl.tasks.catalogue import is_loaded_task
+
+_MAY_CHANGE = ("total_env_steps", "evaluation", "checkpoint", "log", "hardware")
+"""Entries that may differ between the sessions of a run: the others decide what is learned."""
 
 
 def config_from_dict(data: Any) -> RunConfig:
@@ -21,6 +25,39 @@ def config_from_dict(data: Any) -> RunConfig:
 def load_config(path: Path) -> RunConfig:
     """Build from a `config.yaml`."""
     return config_from_dict(read_yaml(path))
+
+
+def check_settings(path: Path, saved: dict[str, Any]) -> None:
+    """Refuse a run's `config.yaml` that lacks what a checkpoint was saved with, or says otherwise.
+
+    A file that was cut short still reads as a configuration, with defaults for what is gone.
+
+    Args:
+        path: The file.
+        saved: The configuration at the time of the checkpoint, as plain data; entries it does not know may be new.
+    """
+    data = read_yaml(path)
+    written, there = dict(_leaves(data)), dict(_leaves(config_from_dict(data).to_dict()))
+    for name, value in _leaves(saved):
+        if name not in written:
+            raise UserError(
+                f"{path} lacks the entry {name} ({value!r} when the checkpoint was saved): it has been cut short or "
+                "changed; put back a whole copy of it."
+            )
+        if there.get(name) != value and name.partition(".")[0] not in _MAY_CHANGE:
+            raise UserError(
+                f"{path} has changed since the checkpoint was saved ({name} is {there.get(name)!r}, it was {value!r}): "
+                f"put the old value back, or train anew with it, top-erl train --config {path}."
+            )
+
+
+def _leaves(data: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of nested mappings under their dotted names."""
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{where}{key}.")
+        else:
+            yield f"{where}{key}", value
 
 
 def refuse_unnamed_code(config: RunConfig, named: str | None) -> None:

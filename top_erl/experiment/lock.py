@@ -10,7 +10,8 @@ from pathlib import Path
 
 from top_erl.errors import FolderBusy, UserError
 
-_FILE = ".lock"
+LOCK = ".lock"
+"""The file in a folder that is locked."""
 _FLAGS = getattr(os, "O_NOFOLLOW", 0)
 _PATIENCE = 2.0
 """Seconds to try for: who only looks whether a folder is locked has it for a moment too."""
@@ -27,30 +28,48 @@ class FolderLock:
             UserError: If this process may not write there.
         """
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644)
+            self._open(folder)
+            self._take(folder)
+            while not self._is_there(folder):  # removed by who had it, with a folder that it did not need after all
+                os.close(self._descriptor)
+                self._open(folder)
+                self._take(folder)
         except OSError as error:
             raise UserError(f"Cannot lock {folder}: {error}; mend its permissions, or use another folder.") from None
         try:
-            self._take(folder)
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
-        except OSError as error:  # no locks on this disk, or no space
+        except OSError as error:  # no space
             os.close(self._descriptor)
             raise UserError(f"Cannot lock {folder}: {error}; use a folder on another disk.") from None
+
+    def _open(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644)
+
+    def _is_there(self, folder: Path) -> bool:
+        """Whether what was locked is the file that others would lock."""
+        try:
+            there = os.stat(folder / LOCK, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, os.fstat(self._descriptor))
 
     def _take(self, folder: Path) -> None:
         """Wait for the lock a little."""
         until = time.monotonic() + _PATIENCE
-        while not _locked(self._descriptor, exclusive=True):
-            if time.monotonic() > until:
-                owner = os.read(self._descriptor, 200).decode(errors="replace").strip() or "unknown"
-                os.close(self._descriptor)
-                raise FolderBusy(
-                    f"{folder} is in use by another process ({owner}): wait until it ends, or stop it; two at once "
-                    "would spoil each other's files."
-                )
-            time.sleep(0.05)
+        try:
+            while not _locked(self._descriptor, exclusive=True):
+                if time.monotonic() > until:
+                    owner = os.read(self._descriptor, 200).decode(errors="replace").strip() or "unknown"
+                    raise FolderBusy(
+                        f"{folder} is in use by another process ({owner}): wait until it ends, or stop it; two at once "
+                        "would spoil each other's files."
+                    )
+                time.sleep(0.05)
+        except (OSError, FolderBusy):
+            os.close(self._descriptor)
+            raise
 
     def release(self) -> None:
         """Let others write."""
@@ -60,7 +79,7 @@ class FolderLock:
 def is_locked(folder: Path) -> bool:
     """Whether some process has a folder's lock."""
     try:
-        descriptor = os.open(folder / _FILE, os.O_RDONLY | _FLAGS)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | _FLAGS)
     except OSError:
         return False
     try:

@@ -17,6 +17,7 @@ from rich.console import Console
 from top_erl.algorithms.divergence import Diverged
 from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, RunStopped, UserError
+from top_erl.experiment.best import BestSoFar
 from top_erl.experiment.callbacks import BaseCallback
 from top_erl.experiment.checkpoint import forget_after
 from top_erl.experiment.configs import refuse_unnamed_code
@@ -29,6 +30,9 @@ from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware
 
 _LOG = logging.getLogger("top_erl")
+
+Record = Callable[[Row], None]
+"""Takes the numbers of an iteration to wherever they go."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ def run_training(
     callback.on_training_start()
     with (
         _interruptible() as interrupt,
-        _recorded(training, folder, interrupt) as sinks,
+        _quiet_writers(),
+        _recorded(training, folder, interrupt) as record,
         _display(console, training) as display,
     ):
         interrupt.say = lambda: display.finishing(training.progress.iteration + 1)
@@ -68,8 +73,7 @@ def run_training(
             callback.on_rollout_start()
             row = _advance(training, folder)
             callback.on_rollout_end()
-            for sink in sinks:
-                sink.write(row)
+            record(row)
             display.show(row)
             go_on = callback.on_step(row)
             _save_if_due(training, folder, last=interrupt.requested or not go_on)
@@ -80,10 +84,10 @@ def run_training(
 
 
 @contextmanager
-def _recorded(training: Training, folder: RunFolder | None, interrupt: _Interrupt) -> Iterator[list[Sink]]:
+def _recorded(training: Training, folder: RunFolder | None, interrupt: _Interrupt) -> Iterator[Record]:
     """Hold a run's folder and open what its rows go to; afterwards `status.json` says how it ended."""
     if folder is None:
-        yield []
+        yield lambda row: None
         return
     folder.hold()
     status = StatusFile(folder.path, training.total_iterations)
@@ -91,19 +95,60 @@ def _recorded(training: Training, folder: RunFolder | None, interrupt: _Interrup
     sentence = ""
     sinks: list[Sink] = []
     try:
-        sinks += [*_open_sinks(training, folder), status]
+        with _writing(folder):
+            sinks += [*_open_sinks(training, folder), status]
         status.say("running", training.progress.iteration, training.progress.wall_time)
-        yield sinks
+        best = BestSoFar(folder)
+
+        def record(row: Row) -> None:
+            with _writing(folder):
+                for sink in sinks:
+                    sink.write(row)
+            best.take(row, training)
+
+        yield record
+        with _writing(folder):
+            for sink in sinks:
+                sink.close()
         state = "finished" if _is_finished(training, interrupt) else "stopped"
     except UserError as error:
         state, sentence = "failed" if isinstance(error, RunDiverged) else "stopped", str(error)
         raise
     finally:
         for sink in sinks:
-            sink.close()
-        with contextlib.suppress(RunStopped):  # a full disk has been complained about
+            with contextlib.suppress(OSError):  # closed already, or complained about
+                sink.close()
+        with contextlib.suppress(RunStopped):
             status.say(state, training.progress.iteration, training.progress.wall_time, sentence)
         folder.release()
+
+
+@contextmanager
+def _writing(folder: RunFolder) -> Iterator[None]:
+    """Say in one sentence that a run's numbers cannot be written, whoever writes them."""
+    try:
+        yield
+    except OSError as error:
+        raise RunStopped(
+            f"Could not write to {folder.path}: {error}. Free some space or mend the permissions, then resume the run."
+        ) from error
+
+
+@contextmanager
+def _quiet_writers() -> Iterator[None]:
+    """Keep Python from printing what TensorBoard's thread could not write: it hands the error to us, who say so."""
+    before = threading.excepthook
+
+    def hook(raised: threading.ExceptHookArgs) -> None:
+        theirs = type(raised.thread).__module__.startswith("tensorboard.")
+        if not (theirs and issubclass(raised.exc_type, OSError)):
+            before(raised)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _is_finished(training: Training, interrupt: _Interrupt) -> bool:
@@ -131,33 +176,44 @@ def resume_training(
         raise UserError("--threads must be at least 1.")
     wanted = {"workers": workers, "threads": threads, "device": device}
     folder.hold()
+    training: Training | None = None
     try:
         session = _for_this_session(folder, {name: value for name, value in wanted.items() if value is not None})
-        return _resumed(folder, Training(*session), fall_back, total_env_steps)
+        training = Training(*session)
+        _restore(folder, training, fall_back)
+        _begin_session(folder, training, total_env_steps, recorded=session[1] is not None)
     except BaseException:
+        if training is not None:
+            training.close()
         folder.release()
         raise
+    return training
 
 
-def _resumed(folder: RunFolder, training: Training, fall_back: bool, total_env_steps: int | None) -> Training:
+def _restore(folder: RunFolder, training: Training, fall_back: bool) -> None:
     """Bring a new training to where its folder's newest checkpoint is."""
     if folder.bf16_route() not in (None, training.learner.bf16_route):
         _LOG.warning(
             "This processor multiplies in bfloat16 by another route: numbers go on in kind, not digit by digit."
         )
     checkpoint = folder.load(training.belongs_to, fall_back=fall_back)
-    if folder.hardware() is None:
-        folder.write_fingerprint(training)  # so that the next session uses the same
-    if checkpoint is not None:
+    if checkpoint is None:
+        folder.check_not_lost()
+    else:
         training.restore(checkpoint)
-        forget_after(folder.checkpoints, checkpoint.progress.iteration)
-    if total_env_steps is not None:
-        if total_env_steps < training.progress.env_steps:
-            training.close()
-            raise UserError(f"--total-env-steps must exceed the {training.progress.env_steps:,} steps already done.")
-        training.extend(total_env_steps)
-        folder.write_config(replace(folder.config(), total_env_steps=total_env_steps))  # not what is for this session
-    return training
+
+
+def _begin_session(folder: RunFolder, training: Training, total_env_steps: int | None, *, recorded: bool) -> None:
+    """Bring a folder to where a restored training is, perhaps with a new end."""
+    if total_env_steps is not None and total_env_steps < training.progress.env_steps:
+        raise UserError(f"--total-env-steps must exceed the {training.progress.env_steps:,} steps already done.")
+    with _writing(folder):
+        if not recorded:
+            folder.write_fingerprint(training)  # so that the next session uses the same
+        forget_after(folder.checkpoints, training.progress.iteration, training.belongs_to)
+        if total_env_steps is not None:
+            training.extend(total_env_steps)
+            folder.write_config(replace(folder.config(), total_env_steps=total_env_steps))  # not this session's changes
 
 
 def _for_this_session(folder: RunFolder, wanted: dict[str, Any]) -> tuple[RunConfig, Hardware | None]:

@@ -79,7 +79,12 @@ class Training:
     @property
     def belongs_to(self) -> dict[str, Any]:
         """What a checkpoint must agree with to fit this run."""
-        return {"task": self.spec.id, "task version": self.spec.version, "method": self.config.method}
+        return {
+            "task": self.spec.id,
+            "task version": self.spec.version,
+            "method": self.config.method,
+            "seed": self.config.seed,
+        }
 
     def extend(self, total_env_steps: int) -> None:
         """Set a new end of the run."""
@@ -123,24 +128,25 @@ class Training:
     def checkpoint(self, *, with_replay: bool = True) -> Checkpoint:
         """The state at the end of an iteration."""
         replay = self.learner.replay_state() if with_replay else {}
-        return Checkpoint(self.progress, self.belongs_to, self.learner.state_dict(), replay)
+        return Checkpoint(self.progress, self.belongs_to, self.learner.state_dict(), replay, self.config.to_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over a checkpoint's state; everything random follows from the counters."""
         try:
+            self.learner.check_state(checkpoint.state, checkpoint.replay)
             self.learner.load_state_dict(checkpoint.state)
             if checkpoint.replay:
                 self.learner.load_replay_state(checkpoint.replay)
+            self.learner.episodes_collected = checkpoint.progress.episodes
+            self.learner.env_steps = checkpoint.progress.env_steps
         except UserError:
             raise
         except (RuntimeError, KeyError, ValueError) as error:
             raise UserError(
-                "The checkpoint does not fit this configuration (network sizes differ): use the config.yaml it was "
-                f"saved with. {str(error).splitlines()[-1].strip()}"
+                "The checkpoint does not fit this configuration: use the config.yaml it was saved with. "
+                f"{str(error).splitlines()[-1].strip()}"
             ) from None
         self.progress = checkpoint.progress
-        self.learner.episodes_collected = checkpoint.progress.episodes
-        self.learner.env_steps = checkpoint.progress.env_steps
 
     def close(self) -> None:
         """Release the task and the workers."""
