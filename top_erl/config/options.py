@@ -18,7 +18,7 @@ R = TypeVar("R", bound=RunConfig)
 
 def with_options(config: R, options: Mapping[str, str]) -> R:
     """Apply options to a configuration, and what follows from them; unknown ones and wrong values are refused."""
-    known = _known(type(config))
+    known = _known(typing.cast(Any, type(config)))
     changes: dict[str, Any] = {}
     for option, text in options.items():
         name = option_name(option)
