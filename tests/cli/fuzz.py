@@ -29,7 +29,7 @@ from top_erl.cli.report import CompareOptions, ReportOptions
 from top_erl.cli.runs import EvaluateOptions, ResumeOptions, TrainOptions
 from top_erl.cli.show import PlotOptions, TasksOptions
 from top_erl.cli.sweeps import StatusOptions, SweepOptions
-from top_erl.config.options import options_of
+from top_erl.config.option_names import options_of
 
 CODES = {0, 1, 2, 75, 130}
 PATIENCE = 900

@@ -19,7 +19,8 @@ from tests.experiment.variations import SMALL
 from top_erl.algorithms.registry import METHODS
 from top_erl.cli import main
 from top_erl.config.limits import check_values
-from top_erl.config.options import options_of, with_options
+from top_erl.config.option_names import options_of
+from top_erl.config.options import with_options
 from top_erl.config.run import RunConfig
 from top_erl.config.serialize import read_yaml
 from top_erl.errors import UserError

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import tyro
 
 from top_erl.config.limits import check_values
-from top_erl.config.options import options_of
+from top_erl.config.option_names import options_of
 from top_erl.errors import UserError, unknown_name
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from top_erl.config.options import option_name
+from top_erl.config.option_names import option_name
 from top_erl.errors import UserError
 
 _INSTEAD = {

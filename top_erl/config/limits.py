@@ -8,7 +8,7 @@ from functools import cache, reduce
 from pathlib import Path
 from typing import Any, cast
 
-from top_erl.config.options import options_of
+from top_erl.config.option_names import options_of
 from top_erl.errors import UserError
 
 LARGEST_FLOAT = 3.4e38

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from top_erl.config.options import option_name
+from top_erl.config.option_names import option_name
 from top_erl.config.run import Scale
 from top_erl.config.serialize import read_yaml, write_yaml
 from top_erl.errors import UserError, unknown_name
