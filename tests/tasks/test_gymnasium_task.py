@@ -118,6 +118,13 @@ def test_an_early_end_keeps_the_last_observation_and_pays_zero(truncate: bool) -
     np.testing.assert_array_equal(outcomes.metrics["steps"], [4])
 
 
+def test_a_task_may_say_what_the_steps_after_an_early_end_pay() -> None:
+    task = PointTask(end=4)
+    task.reward_after_end = -2.5
+    task.begin([0])
+    np.testing.assert_array_equal(task.play(references(1)).reward[0], [1, 2, 3, 4, -2.5, -2.5])
+
+
 @pytest.mark.parametrize(
     ("wishes", "error", "message"),
     [
@@ -132,7 +139,7 @@ def test_an_early_end_keeps_the_last_observation_and_pays_zero(truncate: bool) -
         (
             {"observation": {"image": 1}},
             UserError,
-            r"a dict as its observation at step 2 .*FlattenObservation",
+            r"a dict as its observation at step 2 .*observation_space that is a gymnasium.spaces.Dict",
         ),
         (
             {"metrics": {"steps": 1.0}},

@@ -8,6 +8,7 @@ from top_erl.config.primitive import PrimitiveConfig
 from top_erl.tasks.catalogue import make_task, register_environments, register_task, task_ids
 from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
 from top_erl.tasks.gymnasium_task import GymnasiumTask
+from top_erl.tasks.observations import observation_slices
 
 register_environments()
 
@@ -19,6 +20,7 @@ __all__ = [
     "Task",
     "TaskSpec",
     "make_task",
+    "observation_slices",
     "register_task",
     "task_ids",
 ]

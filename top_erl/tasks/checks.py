@@ -66,7 +66,7 @@ def checked_return(task: str, name: str, value: object, shape: tuple[int, ...], 
     except (TypeError, ValueError) as error:
         raise WrongShape(
             f"{task} returned a {type(value).__name__} as its {name} {when}; it must be an array of shape "
-            f"{shape} (gymnasium.wrappers.FlattenObservation flattens a dictionary)."
+            f"{shape} (a dictionary needs an observation_space that is a gymnasium.spaces.Dict with the same names)."
         ) from error
     if array.shape != shape:
         raise WrongShape(f"{task} returned its {name} with shape {array.shape} {when}; its spec says {shape}.")

@@ -10,7 +10,8 @@ Two rules make runs repeatable and parallel collection exact:
 
 1. An episode is a pure function of its seed and its reference. The same two give the same numbers bit for bit, in any
    process and in any batch (so no sums across episodes, no state that survives `begin`).
-2. Episodes always last `spec.horizon` steps. An environment that ends early keeps its last observation and pays zero.
+2. Episodes always last `spec.horizon` steps. An environment that ends early keeps its last observation and pays zero
+   (`GymnasiumTask.reward_after_end` says another number).
 """
 
 from __future__ import annotations
@@ -30,38 +31,44 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """The facts about a task that learners, presets and reports need."""
+    """The facts about a task that learners, presets and reports need.
+
+    `top-erl check TASK` plays a task and says which of them do not fit.
+
+    Attributes:
+        id: Name of the task, e.g. `top_erl/ViaPointReacher-v0`.
+        observation_dim: S, entries of the raw observation (time is appended by the learner).
+        num_dof: D, degrees of freedom of the reference.
+        horizon: T, control steps per episode.
+        dt: Seconds per control step, that is, per `step` of the environment.
+        metrics: Names of the per-episode metrics, read at the last step. `success` (0 or 1) is among them if the task
+            has one; `success_any` (0 or 1: solved after any step, by the same rule) if it can say so after every step.
+        primitive: Movement-primitive settings that suit the task; `PrimitiveConfig` says what each means.
+        stride: Low-level steps per stored token (temporal down-sampling) at paper scale; divides `horizon`.
+        return_size: Order of magnitude of an episode's return; small-scale presets bring it to about ten by scaling
+            rewards.
+        context_mask: Observation entries that vary between episodes (for black-box methods); None: all.
+        version: Version of the reward and success rule; changes when either changes.
+        success_rule: One sentence that says what counts as `success`, at the last step.
+        description: One sentence that says what the task is.
+        family: Tasks that share the paper's hyper-parameters: box_pushing_dense, box_pushing_sparse, hopper_jump or
+            metaworld; empty: none of them.
+    """
 
     id: str
-    """Name of the task, e.g. `top_erl/ViaPointReacher-v0`."""
     observation_dim: int
-    """S: entries of the raw observation (time is appended by the learner)."""
     num_dof: int
-    """D: degrees of freedom of the reference."""
     horizon: int
-    """T: control steps per episode."""
     dt: float
-    """Seconds per control step."""
     metrics: tuple[str, ...]
-    """Names of the per-episode metrics, read at the last step. `success` (0 or 1) is among them if the task has one;
-    `success_any` (0 or 1: solved after any step, by the same rule) if it can say so after every step."""
     primitive: PrimitiveConfig = field(default_factory=PrimitiveConfig)
-    """Movement-primitive settings that suit the task."""
     stride: int = 1
-    """Low-level steps per stored token (temporal down-sampling) at paper scale."""
     return_size: float = 10.0
-    """Order of magnitude of an episode's return; small-scale presets bring it to about ten by scaling rewards."""
     context_mask: tuple[int, ...] | None = None
-    """Observation entries that vary between episodes (for black-box methods); None: all."""
     version: str = "1"
-    """Version of the reward and success rule; changes when either changes."""
     success_rule: str = ""
-    """One sentence that says what counts as `success`, at the last step."""
     description: str = ""
-    """One sentence that says what the task is."""
     family: str = ""
-    """Tasks that share the paper's hyper-parameters: box_pushing_dense, box_pushing_sparse, hopper_jump or metaworld;
-    empty: none of them."""
 
     def __post_init__(self) -> None:
         """Refuse `success_any` where there is no success."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
 from top_erl.tasks.checks import checked_metrics, checked_reference, checked_return, checked_seeds
 from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task
+from top_erl.tasks.observations import flat_observation
 from top_erl.tasks.opengl import choose_for_environments
 
 Array = NDArray[np.float64]
@@ -61,7 +62,15 @@ def drawn(id: str, env: Env) -> NDArray[np.uint8]:
 
 
 class GymnasiumTask(Task):
-    """A task made of a Gymnasium step environment; one instance per episode of the largest batch seen."""
+    """A task made of a Gymnasium step environment; one instance per episode of the largest batch seen.
+
+    An observation that is a dictionary, as in goal environments, is laid out as one row in the order of its space:
+    `top_erl.tasks.observations` says how, and where to find its parts.
+    """
+
+    reward_after_end: float = 0.0
+    """What each step pays that is left when the environment ends an episode early. With zero, where rewards are
+    negative, ending early pays: set it to what a bad step costs, or less."""
 
     def __init__(self) -> None:
         """Make no environment yet; a subclass with its own `__init__` calls this one."""
@@ -169,7 +178,7 @@ class GymnasiumTask(Task):
         """Reset an environment; its episode, position [D] and velocity [D]."""
         observation, info = env.reset(seed=seed)
         spec, when = self.spec, f"at the start of the episode with seed {seed}"
-        first = checked_return(spec.id, "observation", observation, (spec.observation_dim,), when)
+        first = checked_return(spec.id, "observation", flat_observation(env, observation), (spec.observation_dim,), when)
         position = checked_return(spec.id, "position", self.position(env), (spec.num_dof,), when)
         velocity = checked_return(spec.id, "velocity", self.velocity(env), (spec.num_dof,), when)
         # Copies, because an environment may hand out views of its own memory.
@@ -184,12 +193,13 @@ class GymnasiumTask(Task):
     def _advance(self, episode: Episode, desired: Array) -> float:
         """Make one step towards a desired state, [2D]; the reward. An episode that is over stays as it is."""
         if episode.over:
-            return 0.0
+            return self.reward_after_end
         spec, when = self.spec, f"at step {episode.step} of the episode with seed {episode.seed}"
         action = self.control(episode.env, desired[: spec.num_dof], desired[spec.num_dof :])
         observation, reward, terminated, truncated, episode.info = episode.env.step(action)
         shape = (spec.observation_dim,)
-        episode.observation = checked_return(spec.id, "observation", observation, shape, when).copy()
+        flat = flat_observation(episode.env, observation)
+        episode.observation = checked_return(spec.id, "observation", flat, shape, when).copy()
         episode.over = bool(terminated or truncated)
         episode.step += 1
         if "success_any" in spec.metrics and not episode.solved:

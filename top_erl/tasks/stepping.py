@@ -21,6 +21,7 @@ from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
 from top_erl.tasks.checks import checked_metrics, checked_return, checked_seeds
 from top_erl.tasks.contract import Array, Task
 from top_erl.tasks.gymnasium_task import Env, GymnasiumTask, drawn
+from top_erl.tasks.observations import flat_observation
 from top_erl.tasks.opengl import choose_for_environments
 
 
@@ -68,6 +69,7 @@ class StepEnvironment:
         when = f"at the start of the episode with seed {seed}"
         try:
             observation, self._info = self._env.reset(seed=self._seed)
+            observation = flat_observation(self._env, observation)
         except EPISODE_ERRORS as error:
             self._fail(error, when)
         self.observation = checked_return(self.spec.id, "observation", observation, self._shape, when).copy()
@@ -80,6 +82,7 @@ class StepEnvironment:
             raise UserError(f"{self.spec.id} has no episode to go on with: call reset(seed) before step(action).")
         try:
             observation, reward, terminated, truncated, self._info = self._env.step(action)
+            observation = flat_observation(self._env, observation)
             if self._watched is not None and not self._solved:
                 self._solved = self._watched.is_solved(self._env, self._info)
         except EPISODE_ERRORS as error:
