@@ -108,6 +108,7 @@ ALLOWED = {
         *("errors", "seeding", "config", "hardware", "primitives", "trust_region", "models", "tasks", "rollout"),
         "algorithms",
     },
+    "check": {"errors", "config", "primitives", "tasks", "algorithms"},
     "sweep": {"errors", "seeding", "config", "hardware", "tasks", "algorithms", "experiment"},
     "report": {"errors", "config", "experiment", "sweep"},
     "inspection": {

@@ -31,6 +31,7 @@ Learn smooth reference trajectories with episodic reinforcement learning.
   top-erl compare RUN RUN               what differs between two runs
   top-erl tasks [TASK]                  list tasks, or show one in full
   top-erl tasks TASK --preview a.png    … and draw it
+  top-erl check TASK                    play a task of your own and say what is wrong or unwise
   top-erl methods                       list learning methods
   top-erl COMMAND --import MODULE ...   import a module first that registers methods, targets or primitives of your own
 """
@@ -40,6 +41,7 @@ _MODULES = {
     **dict.fromkeys(("plot", "tasks", "methods"), "show"),
     **dict.fromkeys(("sweep", "status"), "sweeps"),
     **dict.fromkeys(("report", "compare"), "report"),
+    "check": "check",
 }
 """Where each command is."""
 
