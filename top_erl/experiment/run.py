@@ -24,7 +24,8 @@ from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.metrics import make_sinks, metric_columns
-from top_erl.experiment.metrics_file import Row, Sink
+from top_erl.experiment.metrics_file import Row, Sink, read_metrics
+from top_erl.experiment.standstill import SENTENCE, Standstill
 from top_erl.experiment.status_file import State, StatusFile
 from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware
@@ -69,12 +70,15 @@ def run_training(
         _display(console, training) as display,
     ):
         interrupt.say = lambda: display.finishing(training.progress.iteration + 1)
+        standstill = _standstill(training, folder)
         while training.progress.iteration < training.total_iterations and not interrupt.requested:
             callback.on_rollout_start()
             row = _advance(training, folder)
             callback.on_rollout_end()
             record(row)
             display.show(row)
+            if standstill.begins(row):
+                _LOG.warning(SENTENCE.format(task=training.config.task))
             go_on = callback.on_step(row)
             _save_if_due(training, folder, last=interrupt.requested or not go_on)
             if not go_on:
@@ -240,6 +244,12 @@ def _advance(training: Training, folder: RunFolder | None) -> Row:
         if folder is None:
             raise RunDiverged(f"Training diverged in iteration {iteration}: {failure}.") from failure
         raise folder.save_failure(iteration, failure) from failure
+
+
+def _standstill(training: Training, folder: RunFolder | None) -> Standstill:
+    """What notices that the run does not get better; it has seen the rows of earlier sessions."""
+    rows = [] if folder is None else read_metrics(folder.path / "metrics.csv")
+    return Standstill(training.total_iterations, rows)
 
 
 def _save_if_due(training: Training, folder: RunFolder | None, *, last: bool) -> None:

@@ -178,7 +178,8 @@ class GymnasiumTask(Task):
         """Reset an environment; its episode, position [D] and velocity [D]."""
         observation, info = env.reset(seed=seed)
         spec, when = self.spec, f"at the start of the episode with seed {seed}"
-        first = checked_return(spec.id, "observation", flat_observation(env, observation), (spec.observation_dim,), when)
+        flat = flat_observation(env, observation)
+        first = checked_return(spec.id, "observation", flat, (spec.observation_dim,), when)
         position = checked_return(spec.id, "position", self.position(env), (spec.num_dof,), when)
         velocity = checked_return(spec.id, "velocity", self.velocity(env), (spec.num_dof,), when)
         # Copies, because an environment may hand out views of its own memory.
