@@ -97,8 +97,9 @@ def test_a_run_tells_its_user(
         run_training(training, folder, FunctionCallback(lambda row: row["iteration"] < 12))
         training.close()
         said.append(_times_said(caplog))
-        training = resume_training(RunFolder.open(folder.path))
-        run_training(training, RunFolder.open(folder.path))
+        folder = RunFolder.open(folder.path)
+        training = resume_training(folder)
+        run_training(training, folder)
         training.close()
         said.append(_times_said(caplog))
     assert said == [1, 1]
