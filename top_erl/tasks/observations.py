@@ -17,7 +17,7 @@ def flat_observation(env: gym.Env[Any, Any], observation: Any) -> Any:
     """An observation of a `Dict` or `Tuple` space as one row of numbers, [S]; any other as it is."""
     if not isinstance(observation, (dict, tuple)):
         return observation
-    space = getattr(env, "observation_space", None)
+    space: Any = getattr(env, "observation_space", None)
     # What its own space does not describe is left to the check of shapes, which says what was returned.
     return flatten(space, observation) if _describes(space, observation) else observation
 
