@@ -115,7 +115,7 @@ def _ratio_sentence(ratio: float, dt: float) -> str:
         math.radians(1): "`velocity` is in radians, `position` in degrees",
         dt: "`velocity` is per step, not per second: divide it by dt",
     }
-    near = [reason for factor, reason in known.items() if abs(ratio / factor - 1) < 0.2]
+    near = [reason for factor, reason in known.items() if abs(ratio / factor - 1) < 0.1]
     reason = near[0] if near else f"spec.dt should be {dt / ratio:.3g}, or one of the two has other units"
     return f"The velocity is {ratio:.3g} times the change of the position per second: {reason}."
 
