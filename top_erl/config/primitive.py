@@ -43,6 +43,9 @@ class PrimitiveConfig:
     """prodmp: its tables reach from 0 to this many tau, at least 1."""
     num_basis_outside: int = 0
     """How many of the N functions are centred before 0, and as many after tau."""
+    end_at_rest: bool = False
+    """Whether the movement brakes over the last quarter of tau: it runs through the same positions in another timing,
+    stands still at tau, with no velocity and no acceleration, and stays there."""
     num_zero_start: int = 0
     """promp: extra functions at the start whose weight is 0. With 1 or more weights count from the robot's position,
     as in black-box methods, and a movement leaves from there: with 1 only nearly (at the default width it begins with

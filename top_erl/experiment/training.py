@@ -12,6 +12,7 @@ import torch
 from top_erl.algorithms.method import Method
 from top_erl.algorithms.registry import METHODS, find_method
 from top_erl.algorithms.setup import Setup
+from top_erl.config.primitive import PrimitiveConfig
 from top_erl.config.run import EpisodicRun, RunConfig, StoredEpisodes
 from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
@@ -24,7 +25,7 @@ from top_erl.primitives import Primitive, make_primitive
 from top_erl.rollout.collector import EpisodeCollector, Scores
 from top_erl.rollout.player import make_player
 from top_erl.seeding import episode_seeds
-from top_erl.tasks import make_task
+from top_erl.tasks import TaskSpec, make_task
 
 _LOG = logging.getLogger("top_erl")
 
@@ -49,6 +50,7 @@ class Training:
         primitive = None
         if isinstance(config, EpisodicRun):
             primitive = make_primitive(config.primitive, self.spec.num_dof, self.spec.dt)
+            _check_rest(config.primitive, self.spec)
         setup = Setup(
             task=self.task,
             spec=self.spec,
@@ -152,6 +154,15 @@ class Training:
         """Release the task and the workers."""
         self.learner.close()
         self.task.close()
+
+
+def _check_rest(primitive: PrimitiveConfig, spec: TaskSpec) -> None:
+    """Refuse a movement that would end at rest after the episode is over."""
+    if primitive.end_at_rest and primitive.tau > spec.duration + 0.01 * spec.dt:
+        raise UserError(
+            f"primitive.tau is {primitive.tau:g} s, but an episode of {spec.id} lasts {spec.duration:g} s: to end at "
+            f"rest within it, use --primitive.tau {spec.duration:g} or less."
+        )
 
 
 def _check_bf16(method: Method, device: torch.device) -> None:

@@ -59,6 +59,8 @@ class Primitive(ABC):
 
     restarts: ClassVar[bool] = True
     """Whether a movement can go on from any state at any time, not only from its start at time 0."""
+    can_end_at_rest: ClassVar[bool] = False
+    """Whether this kind heeds `PrimitiveConfig.end_at_rest`."""
 
     def __init__(
         self, config: PrimitiveConfig, num_dof: int, dt: float, scale: Tensor, *, relative_goal: bool = False
@@ -76,11 +78,23 @@ class Primitive(ABC):
             raise UserError(f"num_dof is {num_dof}; a primitive moves at least 1 degree of freedom.")
         if not 0.0 < dt < float("inf"):
             raise UserError(f"dt is {dt}; set it to the control step, a number of seconds above 0.")
+        if config.end_at_rest:
+            self._check_end_at_rest(config, dt)
         self.config, self.num_dof, self.dt = config, num_dof, dt
         self.scale, self.relative_goal = scale, relative_goal
         self.num_columns = len(scale)
         self.num_params = num_dof * self.num_columns
         self._scale = CastOnce(scale)
+
+    def _check_end_at_rest(self, config: PrimitiveConfig, dt: float) -> None:
+        """Refuse a kind that cannot, and an end between two control steps."""
+        if not self.can_end_at_rest:
+            raise UserError(f"A primitive of kind {config.kind} cannot end at rest; use --primitive.no-end-at-rest.")
+        if abs(config.tau / dt - round(config.tau / dt)) > 1e-6:
+            raise UserError(
+                f"To end at rest a movement must last whole control steps: set primitive.tau, {config.tau:g} s, to a "
+                f"multiple of dt, {dt:g} s."
+            )
 
     @abstractmethod
     def basis(self, times: Tensor, init_time: float | Tensor, like: Tensor) -> Tensor:

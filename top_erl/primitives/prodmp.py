@@ -21,6 +21,8 @@ from top_erl.primitives.tables import ProDmpTables, condition
 class ProDmp(Primitive):
     """Times may lie before the initial state's, and between control steps."""
 
+    can_end_at_rest = True
+
     def __init__(self, config: PrimitiveConfig, num_dof: int, dt: float) -> None:
         """Tabulate the basis."""
         self.tables = ProDmpTables(config, dt)

@@ -14,6 +14,9 @@ grid of the control step, and interpolated linearly between its points. The grid
 finer one gives slightly different trajectories. Derivatives are stored per second: states are positions and
 velocities.
 
+A movement that ends at rest is the same solution at another pace, s = braked(t / tau) (`pace.py`): its tables hold
+Phi at the braked grid points, and its M is the exact one between braked times.
+
 Axes: `n` grid points, `G = N + 1` columns (N weights, then the goal), `2` position and velocity.
 """
 
@@ -27,6 +30,7 @@ from torch import Tensor
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.errors import UserError
 from top_erl.primitives.basis import NormalizedRbf
+from top_erl.primitives.pace import braked, braked_rate, one_over
 from top_erl.primitives.phase import ExponentialPhase
 from top_erl.primitives.reference import CastOnce
 
@@ -62,13 +66,20 @@ class ProDmpTables:
         steps_per_tau = round(1 / self.scaled_dt)
         self.spacing = 1 / steps_per_tau  # equals scaled_dt if tau is a multiple of dt
         grid = torch.linspace(0, self.length, self.length * steps_per_tau + 1, dtype=torch.float64)  # [n]
-        weights = self._weight_motions(grid, phase(grid * self.tau))  # [n, 2, N]
-        goal = self._goal_motion(grid)  # [n, 2, 1]
-        motions = torch.cat((weights, goal), dim=-1)  # [n, 2, G], per unit of scaled time
+        motions = self._motions(grid, phase)  # [n, 2, G], per unit of scaled time
         self.auto_scale = self._auto_scale(motions[:, 0], config.auto_scale_basis)  # [G]
         per_second = torch.tensor([[1.0], [1 / self.tau]], dtype=torch.float64)  # [2, 1]
         self.motions = motions * per_second  # [n, 2, G]
+        self.end_at_rest = config.end_at_rest
+        if self.end_at_rest:
+            rate = torch.stack((torch.ones_like(grid), braked_rate(grid)), dim=-1)  # [n, 2]
+            self.motions = self._motions(braked(grid), phase) * per_second * rate.unsqueeze(-1)
         self._table = CastOnce(self.motions)
+
+    def _motions(self, grid: Tensor, phase: ExponentialPhase) -> Tensor:
+        """Phi at scaled times, [n], per unit of scaled time: [n, 2, G]."""
+        weights = self._weight_motions(grid, phase(grid * self.tau))  # [n, 2, N]
+        return torch.cat((weights, self._goal_motion(grid)), dim=-1)
 
     def _weight_motions(self, grid: Tensor, phase: Tensor) -> Tensor:
         """Variation of parameters, [n, 2, N]: y2 p2 - y1 p1 and its derivative.
@@ -129,11 +140,26 @@ class ProDmpTables:
         point at or before the start. On the grid r = e^(-a Delta) and delta = Delta e^(-a Delta) with
         Delta = s - s_b. Between grid points both are interpolated linearly, as the motions are.
         """
-        a = self._half_alpha
+        if self.end_at_rest:
+            return self._braked_transition(index, start)
         u1, u2 = self._homogeneous(index.lower - start.lower, index.fraction)
         b1, b2 = self._homogeneous(torch.zeros_like(start.lower), start.fraction)
         r = u1 / b1
-        delta = (u2 - b2 * r) / b1
+        return self._carry(r, (u2 - b2 * r) / b1)
+
+    def _braked_transition(self, index: GridIndex, start: GridIndex) -> Tensor:
+        """M between braked times; velocities are ds/du times those in s. After tau nothing moves."""
+        u, u_b = ((place.lower + place.fraction) * self.spacing for place in (index, start))
+        passed = braked(u) - braked(u_b)
+        r = torch.exp(-self._half_alpha * passed)
+        rate, start_rate = torch.broadcast_tensors(braked_rate(u), one_over(braked_rate(u_b)))
+        one = torch.ones_like(rate)
+        scale = torch.stack((torch.stack((one, start_rate), -1), torch.stack((rate, rate * start_rate), -1)), -2)
+        return self._carry(r, passed * r) * scale
+
+    def _carry(self, r: Tensor, delta: Tensor) -> Tensor:
+        """M of the homogeneous solutions r and delta, [..., 2, 2]."""
+        a = self._half_alpha
         first = torch.stack((r + a * delta, self.tau * delta), dim=-1)  # [..., 2]
         second = torch.stack((-(a**2) * delta / self.tau, r - a * delta), dim=-1)  # [..., 2]
         return torch.stack((first, second), dim=-2)
