@@ -21,6 +21,8 @@ EXTRAS = {
     "ray",
     "plotly",
     "scipy",
+    "onnx",
+    "onnxruntime",
 }
 
 
@@ -45,6 +47,7 @@ def _modules(code: str) -> set[str]:
         "import top_erl",
         "import top_erl.tasks",
         "import top_erl.rollout.worker",
+        "import top_erl.runtime",
         "from top_erl.tasks import make_task, task_ids; [make_task(id).spec for id in task_ids()]",
     ],
 )
@@ -94,8 +97,10 @@ def test_every_public_name_is_there() -> None:
 ALLOWED = {
     "errors": set(),
     "seeding": set(),
+    "limits": {"errors"},
+    "runtime": {"errors", "limits"},
     "config": {"errors"},
-    "primitives": {"errors", "config"},
+    "primitives": {"errors", "config", "limits"},
     "trust_region": {"errors"},
     "models": {"errors", "trust_region"},
     "tasks": {"errors", "config"},
@@ -114,6 +119,10 @@ ALLOWED = {
     "inspection": {
         *("errors", "seeding", "config", "primitives", "models", "tasks", "rollout", "algorithms", "experiment"),
         *("agent", "report"),
+    },
+    "export": {
+        *("errors", "limits", "runtime", "seeding", "config", "primitives", "models", "tasks", "algorithms"),
+        *("experiment", "agent"),
     },
 }
 """What each room may import of the others. The agent and the command line may import anything."""

@@ -7,11 +7,12 @@ agent.learn(total_env_steps=200_000)
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
-from top_erl import tasks as tasks  # registers the Gymnasium environments
+if importlib.util.find_spec("gymnasium"):  # not where only exported policies are played
+    from top_erl import tasks as tasks  # registers the Gymnasium environments
 
 if TYPE_CHECKING:
     from top_erl.agent import Agent, TopErl
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from top_erl.config.run import RunConfig
     from top_erl.experiment.callbacks import BaseCallback, CallbackList, StopAtSuccess
     from top_erl.experiment.presets import preset
+    from top_erl.limits import Limits
     from top_erl.primitives import register_primitive
     from top_erl.tasks import GymnasiumTask, Task, make_task, register_task
 
@@ -37,6 +39,7 @@ _WHERE = {
     "CallbackList": "top_erl.experiment.callbacks",
     "StopAtSuccess": "top_erl.experiment.callbacks",
     "RunConfig": "top_erl.config.run",
+    "Limits": "top_erl.limits",
     "preset": "top_erl.experiment.presets",
     "register_method": "top_erl.algorithms.registry",
     "register_primitive": "top_erl.primitives",
@@ -52,6 +55,7 @@ __all__ = [
     "BaseCallback",
     "CallbackList",
     "GymnasiumTask",
+    "Limits",
     "RunConfig",
     "StopAtSuccess",
     "Task",

@@ -35,6 +35,7 @@ from top_erl.experiment.presets import preset
 from top_erl.experiment.run import RunEnd, run_training
 from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware
+from top_erl.limits import Limits, check_limits
 from top_erl.primitives import Reference
 from top_erl.rollout.collector import Scores
 from top_erl.tasks import EpisodeStarts, Task, TaskSpec
@@ -132,6 +133,7 @@ class Agent:
         deterministic: bool = True,
         generator: torch.Generator | None = None,
         step: int = 0,
+        limits: Limits | None = None,
     ) -> Reference | Action:
         """Predict the reference of a whole episode, or with a step-based method the action of one step.
 
@@ -148,6 +150,9 @@ class Agent:
             deterministic: use the policy's mean; otherwise sample. Step-based methods have the mean only.
             generator: source of the sample.
             step: control steps made so far in the episode, for step-based methods.
+            limits: what the robot can do: a reference that exceeds it raises a `UserError` which names the worst
+                value, instead of being returned. To look at all of them, predict without, and ask
+                `reference.exceeds(limits, dt)`.
 
         Returns:
             Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each. Or actions, [A] or [B, A],
@@ -161,8 +166,11 @@ class Agent:
             starts = _starts(self.training.task, observed, position, velocity)
             shape = (len(starts.observation), learner.primitive.num_params)
             noise = None if deterministic else torch.randn(shape, generator=generator)
-            return _reference(learner, starts, noise, observed.ndim == 1)
-        if not (deterministic and position is None and velocity is None):
+            reference = _reference(learner, starts, noise, observed.ndim == 1)
+            if limits is not None:
+                check_limits(reference.exceeds(limits, spec.dt, (starts.position, starts.velocity)))
+            return reference
+        if not (deterministic and position is None and velocity is None and limits is None):
             raise UserError(f"{method} predicts its mean action, from an observation and a step alone.")
         if not 0 <= step < spec.horizon:
             raise UserError(f"An episode of {spec.id} has steps 0 to {spec.horizon - 1}, not {step}.")

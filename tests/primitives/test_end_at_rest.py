@@ -152,7 +152,7 @@ def test_what_cannot_end_at_rest_says_so() -> None:
     config = PrimitiveConfig(end_at_rest=True)
     with pytest.raises(UserError, match=r"set primitive.tau, 1 s, to a multiple of dt, 0.03 s\."):
         make_primitive(config, num_dof=1, dt=0.03)
-    with pytest.raises(UserError, match="kind polynomial cannot end at rest; use --primitive.no-end-at-rest"):
+    with pytest.raises(UserError, match=r"kind polynomial cannot end at rest; use --primitive\.no-end-at-rest"):
         Polynomial(replace(config, kind="polynomial"), num_dof=1, dt=DT)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 _SMALLEST_SPREAD = 0.01
 """Entries that vary less than this are not blown up."""
-_LIMIT = 10.0
+LIMIT = 10.0
 """Standardised entries are kept within this many spreads."""
 
 
@@ -38,7 +38,7 @@ class Standardizer(nn.Module):
         """Standardise, [..., size]."""
         if not self._active:
             return data
-        return ((data - self.mean) / self.spread).clamp(-_LIMIT, _LIMIT)
+        return ((data - self.mean) / self.spread).clamp(-LIMIT, LIMIT)
 
     def _load_from_state_dict(self, *args: object, **keywords: object) -> None:
         """Remember whether the loaded statistics were fitted, so that `forward` need not look at the device."""

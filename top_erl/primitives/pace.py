@@ -22,7 +22,7 @@ _PACE = 1 / (1 - _BRAKING / 2)
 
 
 def braked(scaled: Tensor) -> Tensor:
-    """s at times u = t / tau, same shape: 0 before 0, 1 after 1."""
+    """The scaled time s at times u = t / tau, same shape: 0 before 0, 1 after 1."""
     u = scaled.clamp(0.0, 1.0)
     x = _braking(u)
     even, brake = u.clamp(max=1 - _BRAKING), _BRAKING * (x - x**3 + x**4 / 2)

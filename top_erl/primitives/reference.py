@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from top_erl.errors import UserError
+from top_erl.limits import Exceeded, Limits, exceeded
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,17 @@ class Reference:
     def stacked(self) -> Tensor:
         """Positions, then velocities, [..., T, 2D]: the form in which tasks and critics take it."""
         return torch.cat((self.position, self.velocity), dim=-1)
+
+    def exceeds(self, limits: Limits, dt: float, start: tuple[ArrayLike, ArrayLike] | None = None) -> list[Exceeded]:
+        """Where it exceeds limits, in order of time; empty if nowhere.
+
+        Args:
+            limits: What the robot can do.
+            dt: Seconds between two times; the first is dt.
+            start: Measured position and velocity at time 0, [..., D] each: then the first step is checked too.
+        """
+        position, velocity = (values.detach().cpu().numpy() for values in (self.position, self.velocity))
+        return exceeded(limits, position, velocity, dt, start)
 
 
 class CastOnce:

@@ -53,6 +53,8 @@ class TaskSpec:
         description: One sentence that says what the task is.
         family: Tasks that share the paper's hyper-parameters: box_pushing_dense, box_pushing_sparse, hopper_jump or
             metaworld; empty: none of them.
+        dof_names: Names of the degrees of freedom, in the order of the reference; empty: they have none.
+        dof_units: Units of their positions, e.g. rad; velocities are per second. Empty: not known.
     """
 
     id: str
@@ -69,9 +71,14 @@ class TaskSpec:
     success_rule: str = ""
     description: str = ""
     family: str = ""
+    dof_names: tuple[str, ...] = ()
+    dof_units: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse `success_any` where there is no success."""
+        """Refuse `success_any` where there is no success, and names or units that are not one for each."""
+        for what, given in (("dof_names", self.dof_names), ("dof_units", self.dof_units)):
+            if given and len(given) != self.num_dof:
+                raise UserError(f"{self.id} has {len(given)} {what}; name all {self.num_dof} degrees of freedom.")
         if "success_any" in self.metrics and "success" not in self.metrics:
             raise UserError(f"{self.id} names the metric success_any; its metrics must name success as well.")
 

@@ -46,6 +46,8 @@ DENSE_SPEC = TaskSpec(
     success_rule="After the last step the box is within 5 cm and 0.5 rad of the target.",
     description="A seven-joint arm pushes a box to a target pose; box and target are drawn anew; paid at every step.",
     family="box_pushing_dense",
+    dof_names=tuple(f"joint{number}" for number in range(1, NUM_JOINTS + 1)),
+    dof_units=("rad",) * NUM_JOINTS,
 )
 SPARSE_SPEC = replace(
     DENSE_SPEC,

@@ -47,6 +47,8 @@ SPARSE_SPEC = TaskSpec(
     success_rule="There is none; the paper reports max_height, the greatest height of the torso (1.5 m is the drop).",
     description="A one-legged robot jumps high and lands on a goal; paid at the end.",
     family="hopper_jump",
+    dof_names=("thigh", "leg", "foot"),
+    dof_units=("rad",) * 3,
 )
 DENSE_SPEC = replace(
     SPARSE_SPEC,

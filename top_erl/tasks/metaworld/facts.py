@@ -150,4 +150,6 @@ def task_spec(name: str) -> TaskSpec:
         success_rule=f"After the last step, {facts.success}.",
         description=facts.description,
         family="metaworld",
+        dof_names=("x", "y", "z", "gripper"),
+        dof_units=("m", "m", "m", "command"),
     )

@@ -1,0 +1,51 @@
+"""The card of an exported policy: what it is, in plain words and numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import metadata
+from typing import Any
+
+from top_erl import __version__
+from top_erl.agent import Agent
+from top_erl.config.run import EpisodicRun
+from top_erl.config.serialize import to_dict
+from top_erl.limits import Limits
+from top_erl.runtime.backends import INPUTS, OUTPUTS
+from top_erl.runtime.policy import FORMAT
+
+
+def policy_card(agent: Agent, model: bytes, limits: Limits | None) -> dict[str, Any]:
+    """Describe the graph `model` of an agent's policy."""
+    spec, config, progress = agent.training.spec, agent.config, agent.training.progress
+    assert isinstance(config, EpisodicRun)
+    return {
+        "format": FORMAT,
+        "sha256": hashlib.sha256(model).hexdigest(),
+        "task": spec.id,
+        "task_version": spec.version,
+        "success_rule": spec.success_rule,
+        "method": config.method,
+        "seed": config.seed,
+        "training_steps": progress.env_steps,
+        "checkpoint_iteration": progress.iteration,
+        "observation_dim": spec.observation_dim,
+        "num_dof": spec.num_dof,
+        "dof_names": list(spec.dof_names) or [f"dof{number}" for number in range(spec.num_dof)],
+        "dof_units": list(spec.dof_units) or None,
+        "dt": spec.dt,
+        "horizon": spec.horizon,
+        "duration": spec.duration,
+        "limits": None if limits is None else limits.to_dict(),
+        "primitive": to_dict(config.primitive),
+        "inputs": {
+            INPUTS[0]: "raw first observation of the task, [batch, observation_dim], float32",
+            INPUTS[1]: "measured position, [batch, num_dof], float32",
+            INPUTS[2]: "measured velocity, per second, [batch, num_dof], float32",
+        },
+        "outputs": {
+            OUTPUTS[0]: "positions at dt, 2 dt, …, horizon dt, [batch, horizon, num_dof], float32",
+            OUTPUTS[1]: "velocities at the same times, per second, likewise",
+        },
+        "versions": {"top-erl": __version__, **{name: metadata.version(name) for name in ("torch", "numpy", "onnx")}},
+    }
