@@ -122,7 +122,7 @@ ALLOWED = {
     },
     "export": {
         *("errors", "limits", "runtime", "seeding", "config", "primitives", "models", "tasks", "algorithms"),
-        *("experiment", "agent"),
+        *("rollout", "experiment", "agent"),
     },
 }
 """What each room may import of the others. The agent and the command line may import anything."""

@@ -150,9 +150,7 @@ class Agent:
             deterministic: use the policy's mean; otherwise sample. Step-based methods have the mean only.
             generator: source of the sample.
             step: control steps made so far in the episode, for step-based methods.
-            limits: what the robot can do: a reference that exceeds it raises a `UserError` which names the worst
-                value, instead of being returned. To look at all of them, predict without, and ask
-                `reference.exceeds(limits, dt)`.
+            limits: what the robot can do; a reference that exceeds it is refused (`Reference.exceeds` says where).
 
         Returns:
             Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each. Or actions, [A] or [B, A],
@@ -164,12 +162,8 @@ class Agent:
             if step:
                 raise UserError(f"{method} predicts whole movements, at step 0 of an episode only.")
             starts = _starts(self.training.task, observed, position, velocity)
-            shape = (len(starts.observation), learner.primitive.num_params)
-            noise = None if deterministic else torch.randn(shape, generator=generator)
-            reference = _reference(learner, starts, noise, observed.ndim == 1)
-            if limits is not None:
-                check_limits(reference.exceeds(limits, spec.dt, (starts.position, starts.velocity)))
-            return reference
+            noise = None if deterministic else _noise(learner, starts, generator)
+            return _reference(learner, starts, noise, observed.ndim == 1, limits)
         if not (deterministic and position is None and velocity is None and limits is None):
             raise UserError(f"{method} predicts its mean action, from an observation and a step alone.")
         if not 0 <= step < spec.horizon:
@@ -316,7 +310,20 @@ def _starts(task: Task, observed: Array, position: ArrayLike | None, velocity: A
     return EpisodeStarts(batch, state["position"], state["velocity"])
 
 
-def _reference(learner: EpisodicLearner, starts: EpisodeStarts, noise: torch.Tensor | None, single: bool) -> Reference:
-    """The movement of the policy's mean, or of a sample with noise, [B, P]; a single one without the batch axis."""
+def _noise(learner: EpisodicLearner, starts: EpisodeStarts, generator: torch.Generator | None) -> torch.Tensor:
+    """What samples of the policy are made of, [B, P]."""
+    return torch.randn((len(starts.observation), learner.primitive.num_params), generator=generator)
+
+
+def _reference(
+    learner: EpisodicLearner, starts: EpisodeStarts, noise: torch.Tensor | None, single: bool, limits: Limits | None
+) -> Reference:
+    """The movement of the policy's mean, or of a sample with noise, [B, P]; a single one without the batch axis.
+
+    One that exceeds the limits raises a `UserError` which names the worst value.
+    """
     reference, _, _ = learner.collector.plan(learner.policy, starts, noise)
+    if limits is not None:
+        found = reference.exceeds(limits, learner.collector.spec.dt, (starts.position, starts.velocity))
+        check_limits(found)
     return Reference(reference.position[0], reference.velocity[0]) if single else reference

@@ -6,7 +6,7 @@ import hashlib
 from importlib import metadata
 from typing import Any
 
-from top_erl import __version__
+import top_erl
 from top_erl.agent import Agent
 from top_erl.config.run import EpisodicRun
 from top_erl.config.serialize import to_dict
@@ -47,5 +47,8 @@ def policy_card(agent: Agent, model: bytes, limits: Limits | None) -> dict[str, 
             OUTPUTS[0]: "positions at dt, 2 dt, …, horizon dt, [batch, horizon, num_dof], float32",
             OUTPUTS[1]: "velocities at the same times, per second, likewise",
         },
-        "versions": {"top-erl": __version__, **{name: metadata.version(name) for name in ("torch", "numpy", "onnx")}},
+        "versions": {
+            "top-erl": top_erl.__version__,
+            **{name: metadata.version(name) for name in ("torch", "numpy", "onnx")},
+        },
     }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from top_erl.agent import Agent
 from top_erl.errors import UserError
 from top_erl.primitives import Reference
+from top_erl.rollout.player import LocalPlayer
 from top_erl.runtime.policy import Policy
 from top_erl.seeding import derive, episode_seeds
 
@@ -28,7 +29,8 @@ _MOVED = 0.1
 def fresh_contexts(agent: Agent, count: int = CONTEXTS) -> tuple[Array, Array, Array]:
     """Observations of fresh episodes, [B, S], and the measured positions and velocities, [B, D], moved a little."""
     seeds = episode_seeds(agent.config.seed, "export", 0, count)
-    starts = [agent.training.task.begin(seeds[first : first + _CHUNK]) for first in range(0, count, _CHUNK)]
+    player = LocalPlayer(agent.training.task)
+    starts = [player.begin(seeds[first : first + _CHUNK]) for first in range(0, count, _CHUNK)]
     random = np.random.default_rng(derive(agent.config.seed, "export state", 0))
     observation, position, velocity = (
         np.concatenate([getattr(start, name) for start in starts]) for name in ("observation", "position", "velocity")
