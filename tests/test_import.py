@@ -163,6 +163,7 @@ def test_the_report_reads_files_only() -> None:
                 "top_erl.errors",
                 "top_erl.experiment.metrics_file",
                 "top_erl.config.files",
+                "top_erl.config.segments",
                 "top_erl.config.serialize",
                 "top_erl.experiment.lock",
                 "top_erl.experiment.status_file",

@@ -86,7 +86,11 @@ def test_figures_can_be_drawn(tmp_path: Path) -> None:
 def make_run(folder: Path, method: str, seed: int, successes: list[float], fresh: list[float] | None = None) -> Path:
     """A run of ten thousand steps and a minute an iteration, evaluated in every second one."""
     folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump({"method": method, "task": "a/b", "seed": seed}))
+    algorithm = {"collect": {"episodes": 8}, "learn": {"critic_steps": 40, "policy_steps": 20}}
+    if method == "sac":
+        algorithm = {"collect": {"steps": 4000}, "learn": {"update_every": 40, "gradient_steps": 5}}
+    config = {"method": method, "task": "a/b", "seed": seed, "algorithm": algorithm}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "fingerprint.json").write_text("{}")
     lines = ["iteration,env_steps,wall_time,evaluation_success"]
     for index, success in enumerate(successes, start=1):
@@ -132,8 +136,8 @@ def test_a_run_without_fresh_contexts_has_a_dash(tmp_path: Path) -> None:
     make_run(folder / "top_erl-seed1", "top_erl", 1, [0.1, 0.6], fresh=[1.0, 0.0])
     _, _, *rows = comparison("via_point_reacher", tmp_path).splitlines()
     assert rows == [
-        "| `top_erl` | 1 | 0.50 | 0.35 | 30 | 0.50 | 40 |",
-        f"| `sac` | 1 | {MISSING} | 0.20 | {MISSING} | {MISSING} | 40 |",
+        "| `top_erl` | 1 | 0.50 | 0.35 | 30 | 0.50 | 40 | 6 |",
+        f"| `sac` | 1 | {MISSING} | 0.20 | {MISSING} | {MISSING} | 40 | 125 |",
     ]
 
 

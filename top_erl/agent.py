@@ -144,8 +144,7 @@ class Agent:
 
         Args:
             observation: raw observation, [S] or [B, S].
-            position: measured position, [D] with an observation [S], [B, D] with [B, S]; read off the observation if
-                it is not given and the task knows how.
+            position: measured position, [D] or [B, D] like the observation; read off it if the task knows how.
             velocity: measured velocity, likewise.
             deterministic: use the policy's mean; otherwise sample. Step-based methods have the mean only.
             generator: source of the sample.

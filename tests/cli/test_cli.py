@@ -182,7 +182,7 @@ def test_evaluate(run: Path, tmp_path: Path, capsys: Output) -> None:
     file = tmp_path / "numbers.json"
     assert main(["evaluate", str(run), "--episodes=5", "--json", str(file)]) == 0
     out = capsys.readouterr().out
-    assert "toy: 5 fresh episode(s) after 96 steps" in out
+    assert "toy: 5 fresh episodes after 96 steps" in out
     assert all(word in out for word in ("mean", "median", "return", "success", "last"))
     numbers = json.loads(file.read_text())
     assert numbers["failed_episodes"] == 0

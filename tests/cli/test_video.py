@@ -101,7 +101,7 @@ def test_a_film_shows_the_policys_episodes(reacher: Path, tmp_path: Path, capsys
     assert main(words) == 0
     seeds = episode_seeds(5, "fresh", 0, 3)[:2]
     out = capsys.readouterr().out
-    assert "3 fresh episode(s)" in out
+    assert "3 fresh episodes" in out
     assert all(f"filming {number} of 2: seed {seed}, return -" in out for number, seed in enumerate(seeds, start=1))
     assert out.endswith(f"wrote {film}: 2 episode(s), 3.4 s\n")  # a second and a rest, twice
 

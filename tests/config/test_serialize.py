@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -106,11 +107,11 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "config.yaml"
     write_yaml(path, {"seed": 1})
 
-    def full(self: Path, *_: object, **__: object) -> int:
-        self.touch()
+    def full(descriptor: int, mode: str) -> object:
+        os.close(descriptor)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("top_erl.config.files.os.fdopen", full)
     with pytest.raises(OSError, match="No space left"):
         write_yaml(path, {"seed": 2})
     assert yaml.safe_load(path.read_text()) == {"seed": 1}

@@ -154,7 +154,7 @@ def test_folders_that_may_not_be_read_or_written(public: Path, tiny: RunConfig, 
     }
     commands: dict[str, tuple[list[str], int]] = {"evaluate whole": (["evaluate", str(whole.path), "--episodes=2"], 0)}
     commands["resume whole"] = (["resume", str(whole.path)], 2)
-    commands["plot whole"] = (["plot", str(whole.path)], 2)
+    commands["plot whole"] = (["plot", str(whole.path), "--output", str(whole.path / "curves.png")], 2)
     commands["train inside"] = (["train", *SMALL, "--run-dir", str(whole.path / "new")], 2)
     commands["json inside"] = (["evaluate", str(whole.path), "--episodes=2", "--json", str(whole.path / "x.json")], 2)
     for name, file in closed.items():
@@ -164,7 +164,11 @@ def test_folders_that_may_not_be_read_or_written(public: Path, tiny: RunConfig, 
         commands[f"evaluate {name}"] = (["evaluate", str(path), "--episodes=2"], 0 if name == "metrics" else 2)
         commands[f"resume {name}"] = (["resume", str(path)], 2)
     mine = str(shutil.copytree(whole.path, public / "mine"))
-    first = [["evaluate", mine, "--episodes=2"], ["resume", mine], ["plot", mine]]
+    first = [
+        ["evaluate", mine, "--episodes=2"],
+        ["resume", mine],
+        ["plot", mine, "--output", str(public / "curves.png")],
+    ]
     first.append(["train", *SMALL, "--total-env-steps=1", "--run-dir", str(public / "new")])
     done = subprocess.run(
         [sys.executable, "-c", _AS_SOMEBODY_ELSE],

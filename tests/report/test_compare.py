@@ -106,7 +106,7 @@ def test_the_file_says_the_same(tmp_path: Path) -> None:
         (["{run}", "{root}/torn"], "{root}/torn cannot be compared: it has no config.yaml."),
         (
             ["{run}", "{run}", "--json={root}/none/a.json"],
-            "Cannot write {root}/none/a.json: No such file or directory.",
+            "Cannot write {root}/none/a.json: there is no folder {root}/none.",
         ),
     ],
 )

@@ -75,8 +75,15 @@ class FailsAtSeed13(ToyTask):
         return super().play(reference)
 
 
-class ComplainsAtSeed77(ToyTask):
+class Complains(ToyTask):
     """Has something to say to the user."""
+
+    def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
+        raise UserError("Plug in the robot.")
+
+
+class ComplainsAtSeed77(ToyTask):
+    """Has something to say to the user, in one of its episodes."""
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         if 77 in seeds:

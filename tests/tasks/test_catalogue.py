@@ -59,7 +59,7 @@ def test_ids_that_cannot_be_found_again_are_refused(id: str) -> None:
         ("top_erl.tasks.catalogue:NoSuchTask", "has no class or function 'NoSuchTask'"),
         ("top_erl.tasks.catalogue:", "has no class or function ''"),
         ("top_erl.tasks.via_point_reacher.task:HORIZON", "has no class or function 'HORIZON'"),
-        ("collections:OrderedDict", "makes a OrderedDict, which is not a top_erl.tasks.Task"),
+        ("collections:OrderedDict", "is not a task, nor a function without arguments that makes one"),
     ],
 )
 def test_bad_import_paths_are_explained(path: str, message: str) -> None:

@@ -232,9 +232,10 @@ def _evaluate(agent: Agent, options: EvaluateOptions) -> int:
     if options.video is not None:
         check_renders(agent.training.task)
     console = Console()
-    with console.status(f"playing {options.played} episode(s)"):
+    episodes = f"{options.played} fresh episode{'s' if options.played > 1 else ''}"
+    with console.status(f"playing {episodes}"):
         scores = agent.evaluate(options.played, options.seed)
-    title = f"{agent.training.spec.id}: {options.played} fresh episode(s) after {agent.num_timesteps:,} steps"
+    title = f"{agent.training.spec.id}: {episodes} after {agent.num_timesteps:,} steps"
     title += f", {options.which} checkpoint"
     console.print(_score_table(scores, title))
     if scores.failures:

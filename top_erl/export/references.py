@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.agent import Agent
-from top_erl.config.serialize import write_whole
+from top_erl.config.files import write_whole
 from top_erl.errors import UserError
 from top_erl.export.export import check_free, episodic
 from top_erl.limits import Limits
