@@ -181,6 +181,13 @@ def test_a_trained_run(run: Path, tmp_path: Path, capsys: Output) -> None:
     assert Policy.load(file).limits is None
 
 
+def test_the_best_checkpoint_can_be_exported(run: Path, tmp_path: Path) -> None:
+    assert _export(run, "-o", tmp_path / "best.onnx", "--which", "best") == 0
+    best = Agent.load(run, task="tests.rollout.toy_tasks:ToyTask", which="best")
+    assert Policy.load(tmp_path / "best.onnx").card["checkpoint_iteration"] == best.training.progress.iteration
+    best.close()
+
+
 def test_references_of_contexts(run: Path, tmp_path: Path, capsys: Output) -> None:
     contexts, output = tmp_path / "contexts.csv", tmp_path / "references.csv"
     contexts.write_text("a,b,c,q0,q1,v0,v1\n0.2,0.5,-0.5,0.5,-0.5,0.1,0.2\n0.9,0.5,-0.5,0.4,-0.5,0,0\n")

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from top_erl.agent import Agent
+from top_erl.agent import Agent, Which
 from top_erl.cli.parsing import parse
 from top_erl.config.serialize import read_yaml
 from top_erl.export.export import card_path, check_free, export_policy
@@ -41,6 +41,8 @@ class ExportOptions:
     references are held to."""
     force: bool = False
     """Replace files that are there."""
+    which: Which = "last"
+    """Which checkpoint of the run to export: the last one, or the one with the best evaluation."""
     previous: bool = False
     """Fall back to an earlier checkpoint if the newest is damaged."""
     task: str | None = None
@@ -53,7 +55,9 @@ def export(words: list[str]) -> int:
     output = options.output or Path("policy.onnx" if options.csv is None else "references.csv")
     check_free(output, *(() if options.csv else (card_path(output),)), force=options.force)
     given = None if options.limits is None else read_yaml(options.limits)  # JSON is YAML too
-    agent = Agent.load(options.run_dir, task=options.task, device="cpu", previous=options.previous)
+    agent = Agent.load(
+        options.run_dir, task=options.task, device="cpu", previous=options.previous, which=options.which
+    )
     try:
         return _export(agent, output, options, given)
     finally:
