@@ -300,6 +300,22 @@ def test_a_run_that_has_lost_its_checkpoints(folder: RunFolder) -> None:
     resume_training(folder).close()  # nothing to lose
 
 
+def test_a_run_that_has_lost_rows(folder: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+    metrics = folder.path / "metrics.csv"
+    whole = metrics.read_text()
+    lines = whole.splitlines(keepends=True)
+    for damaged in (lines[:4], [*lines[:2], lines[2].replace("1", "2"), *lines[3:]], lines[:2] + lines[3:]):
+        metrics.write_text("".join(damaged))
+        _refused(folder, r"metrics\.csv has lost or changed rows since the checkpoint was saved: put back a whole copy")
+        assert metrics.read_text() == "".join(damaged)
+    metrics.write_text(whole)
+    resume_training(folder).close()
+    folder.release()
+    metrics.unlink()
+    resume_training(folder).close()
+    assert "the run goes on without its rows up to here" in caplog.text
+
+
 def test_files_of_a_checkpoint_follow_the_umask(folder: RunFolder) -> None:
     expected = (folder.path / "config.yaml").stat().st_mode & 0o777
     for file in (*folder.checkpoints.glob("*/*"), *folder.best.iterdir()):

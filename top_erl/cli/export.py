@@ -55,9 +55,7 @@ def export(words: list[str]) -> int:
     output = options.output or Path("policy.onnx" if options.csv is None else "references.csv")
     check_free(output, *(() if options.csv else (card_path(output),)), force=options.force)
     given = None if options.limits is None else read_yaml(options.limits)  # JSON is YAML too
-    agent = Agent.load(
-        options.run_dir, task=options.task, device="cpu", previous=options.previous, which=options.which
-    )
+    agent = Agent.load(options.run_dir, task=options.task, device="cpu", previous=options.previous, which=options.which)
     try:
         return _export(agent, output, options, given)
     finally:

@@ -59,6 +59,8 @@ class Checkpoint:
     """The replay; empty if it was left out."""
     config: dict[str, Any] = field(default_factory=dict)
     """The run's configuration as plain data; empty if it is not known, as in checkpoints of the first format."""
+    rows: str = ""
+    """Hash of the run's rows so far; empty if they are not known."""
 
 
 # ---------------------------------------------------------------------- writing
@@ -79,6 +81,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             "progress": asdict(checkpoint.progress),
             "belongs_to": checkpoint.belongs_to,
             "config": checkpoint.config,
+            "rows": checkpoint.rows,
             "files": {name: _digest(temporary / name) for name in _FILES},
         }
         (temporary / _META).write_text(json.dumps(_sealed(meta), indent=2), encoding="utf-8")
@@ -221,7 +224,8 @@ def load_checkpoint(path: Path, belongs_to: dict[str, Any]) -> Checkpoint:
                 tensors.append(load_file(path / name))
             except SafetensorError as error:
                 raise UserError(f"The checkpoint {path} is damaged ({name}: {error}); use an earlier one.") from None
-    return Checkpoint(Progress(**meta["progress"]), meta["belongs_to"], tensors[0], tensors[1], meta["config"])
+    known = {name: meta[name] for name in ("belongs_to", "config", "rows")}
+    return Checkpoint(Progress(**meta["progress"]), state=tensors[0], replay=tensors[1], **known)
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
@@ -242,6 +246,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
                 "progress": {name: _counter(name, meta["progress"][name]) for name in asdict(Progress())},
                 "belongs_to": dict(meta["belongs_to"]),
                 "config": dict(meta.get("config", {})),
+                "rows": str(meta.get("rows", "")),
                 "files": {name: dict(meta["files"][name]) for name in _FILES},
             }
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import platform
 import re
 import sys
-from dataclasses import asdict
-from datetime import datetime, timezone
-from importlib import metadata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from safetensors import SafetensorError
 
 from top_erl.algorithms.divergence import Diverged
 from top_erl.config.files import make_own_folder, reading, refuse_link, temporary_path, write_whole
-from top_erl.config.run import EpisodicRun, RunConfig
+from top_erl.config.run import RunConfig
 from top_erl.config.serialize import write_yaml
 from top_erl.errors import RunDiverged, RunStopped, UserError
 from top_erl.experiment.checkpoint import (
@@ -33,17 +30,14 @@ from top_erl.experiment.checkpoint import (
     save_tensors,
 )
 from top_erl.experiment.configs import check_settings, load_config
+from top_erl.experiment.fingerprint import fingerprint
 from top_erl.experiment.lock import LOCK, FolderLock
-from top_erl.experiment.metrics_file import read_metrics
+from top_erl.experiment.metrics_file import Row, read_metrics, rows_digest
 from top_erl.experiment.training import Training
 from top_erl.hardware.choice import Hardware, recorded_hardware
-from top_erl.hardware.cores import available_cores
 
 _LOG = logging.getLogger("top_erl")
 
-_PACKAGES = ("top-erl", "torch", "numpy", "gymnasium", "mujoco", "metaworld", "safetensors")
-_STEP_PACKAGES = ("stable-baselines3", "pink-noise-rl")
-"""Packages that decide the numbers of step-based methods only."""
 _OURS = (
     *("config.yaml", "fingerprint.json", "metrics.csv", "status.json", "evaluation.json", "curves.png", "wandb_id.txt"),
     *("checkpoints", "best", "failure", "tensorboard", "wandb", "checkpoint"),
@@ -158,7 +152,7 @@ class RunFolder:
 
     def write_fingerprint(self, training: Training) -> None:
         """Write `fingerprint.json`."""
-        text = json.dumps(_fingerprint(training), indent=2, ensure_ascii=False)
+        text = json.dumps(fingerprint(training), indent=2, ensure_ascii=False)
         write_whole(self.path / "fingerprint.json", text + "\n")
 
     def config(self) -> RunConfig:
@@ -211,7 +205,9 @@ class RunFolder:
     def save(self, training: Training) -> None:
         """Save a checkpoint and delete the oldest."""
         refuse_link(self.checkpoints)
-        save_checkpoint(self.checkpoints / f"{training.progress.iteration:08d}", training.checkpoint())
+        iteration = training.progress.iteration
+        checkpoint = replace(training.checkpoint(), rows=rows_digest(self.rows(iteration)))
+        save_checkpoint(self.checkpoints / f"{iteration:08d}", checkpoint)
         try:
             rotate(self.checkpoints, training.config.checkpoint.keep, training.belongs_to)
         except OSError as error:
@@ -289,9 +285,8 @@ class RunFolder:
 
     def check_not_lost(self) -> None:
         """Refuse to begin anew where a run has come too far to have no checkpoint; asked when it has none."""
-        metrics = self.path / "metrics.csv"
-        with reading(metrics):
-            rows = read_metrics(metrics) if metrics.exists() else []
+        with reading(self.path):
+            rows = self.rows(sys.maxsize)
         interval = self.config().checkpoint.interval
         check_settings(self.path / "config.yaml", self.config().to_dict())  # no checkpoint tells what it should be
         if rows and (rows[0]["iteration"] > 1 or rows[-1]["iteration"] > interval or not self.checkpoints.is_dir()):
@@ -299,6 +294,23 @@ class RunFolder:
                 f"{self.shown} has rows up to iteration {rows[-1]['iteration']:.0f}, but no checkpoint to go on from: "
                 f"put its checkpoints/ back, or train anew, top-erl train --config {self.shown / 'config.yaml'}."
             )
+
+    def rows(self, until: int) -> list[Row]:
+        """Rows of `metrics.csv` up to an iteration; none if there is no such file."""
+        metrics = self.path / "metrics.csv"
+        return [row for row in read_metrics(metrics) if row["iteration"] <= until] if metrics.exists() else []
+
+    def check_rows(self, checkpoint: Checkpoint) -> None:
+        """Refuse to go on from a checkpoint with other rows than it was saved with; without any it may be wanted."""
+        rows = self.rows(checkpoint.progress.iteration)
+        if not checkpoint.rows or rows_digest(rows) == checkpoint.rows:
+            return
+        if (self.path / "metrics.csv").exists():
+            raise UserError(
+                f"{self.shown / 'metrics.csv'} has lost or changed rows since the checkpoint was saved: put back a "
+                "whole copy of it, or delete it to go on without them."
+            )
+        _LOG.warning("metrics.csv is gone: the run goes on without its rows up to here.")
 
     def save_failure(self, iteration: int, failure: Diverged) -> RunDiverged:
         """Save the batch that made a step diverge and say what happened."""
@@ -342,23 +354,3 @@ def new_run_folder(config: RunConfig, base: Path = Path("runs")) -> RunFolder:
     except OSError as error:
         raise UserError(f"Cannot make a run folder in {base}: {error}; give one with --run-dir.") from None
     raise UserError(f"{base} holds thousands of runs of this name already; give a folder with --run-dir.")
-
-
-def _fingerprint(training: Training) -> dict[str, Any]:
-    """What this run is made of: versions, seed, machine, task."""
-    installed = {package.name.replace("_", "-"): package.version for package in metadata.distributions()}
-    wanted = _PACKAGES if isinstance(training.config, EpisodicRun) else (*_PACKAGES, *_STEP_PACKAGES)
-    versions = {name: installed[name] for name in wanted if name in installed}
-    return {
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "seed": training.config.seed,
-        "task": training.spec.id,
-        "task_version": training.spec.version,
-        "success_rule": training.spec.success_rule,
-        "horizon": training.spec.horizon,
-        "python": platform.python_version(),
-        "packages": versions,
-        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": available_cores()},
-        "hardware": asdict(training.hardware),
-        "bf16_route": training.learner.bf16_route,
-    }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 
 from top_erl.config.files import open_to_append, reading, refuse_link, write_whole
@@ -77,6 +79,11 @@ def read_metrics(path: Path) -> list[Row]:
             raise UserError(f"{path} is damaged in line {len(rows) + 2}: mend that line or delete the file.")
         rows.append(row)
     return rows
+
+
+def rows_digest(rows: Sequence[Row]) -> str:
+    """A hash of what rows say, whatever columns their file has beside."""
+    return hashlib.sha256("\n".join(str(sorted(row.items())) for row in rows).encode()).hexdigest()
 
 
 def _cell(value: float | None) -> str:

@@ -204,6 +204,7 @@ def _restore(folder: RunFolder, training: Training, fall_back: bool) -> None:
     if checkpoint is None:
         folder.check_not_lost()
     else:
+        folder.check_rows(checkpoint)
         training.restore(checkpoint)
 
 

@@ -16,6 +16,7 @@ Two rules make runs repeatable and parallel collection exact:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,7 +76,12 @@ class TaskSpec:
     dof_units: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse `success_any` where there is no success, and names or units that are not one for each."""
+        """Refuse sizes that are none, `success_any` without success, and names or units that are not one for each."""
+        for name in ("observation_dim", "num_dof", "horizon", "stride"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{self.id} has a {name} of {getattr(self, name)}; it must be at least 1.")
+        if not 0 < self.dt < math.inf:
+            raise UserError(f"{self.id} has a dt of {self.dt}; it must be positive, in seconds.")
         for what, given in (("dof_names", self.dof_names), ("dof_units", self.dof_units)):
             if given and len(given) != self.num_dof:
                 raise UserError(f"{self.id} has {len(given)} {what}; name all {self.num_dof} degrees of freedom.")
