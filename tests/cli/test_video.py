@@ -137,6 +137,20 @@ def test_a_film_of_odd_pictures_at_a_low_rate(filmed: Path, tmp_path: Path, caps
     assert "filming 1 of 1" in capsys.readouterr().out  # one is filmed unless more are asked for
 
 
+def test_a_film_alone_plays_and_shows_one_episode(
+    filmed: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["evaluate", str(filmed), "--task=tests.cli.test_video:Filmed", "--video", str(tmp_path / "film.mp4")]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "1 fresh episode(s)" in out
+    assert "filming 1 of 1" in out
+    assert "\x1b" not in out
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    assert main(words) == 0
+    assert re.search(r"drawing 6 pictures, about \d+ s left", capsys.readouterr().out)
+
+
 def test_a_gif_needs_no_extra(reacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     film = tmp_path / "film.GIF"

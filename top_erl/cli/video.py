@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import track
 
 from top_erl.cli.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
 from top_erl.errors import RunStopped, UserError
@@ -22,6 +21,7 @@ from top_erl.tasks import Task, TaskSpec
 
 if TYPE_CHECKING:
     from top_erl.agent import Agent
+    from top_erl.algorithms.learner import Learner
 
 Array = NDArray[np.float64]
 
@@ -29,6 +29,7 @@ MAX_RATE = 25.0
 """Pictures per second, at most; a film runs in real time and skips pictures if a task makes more."""
 _HOLD = 0.7
 """Seconds for which the last picture of an episode stays."""
+_TIMED_PICTURES = 5
 _PREVIEW_PICTURES, _PREVIEW_WIDTH = 5, 320
 
 
@@ -45,21 +46,13 @@ def film_policy(agent: Agent, seeds: Sequence[int], path: Path, console: Console
         agent: The trained agent.
         seeds: Seed of each episode.
         path: The mp4 or gif file.
-        console: Is told about each episode and the film and, if it is a terminal, how long the rest takes.
+        console: Is told about each episode and the film and, if it is a terminal, about how long the rest takes.
     """
-    spec, say = agent.training.spec, partial(console.out, highlight=False)
+    spec = agent.training.spec
     every = picture_stride(spec.dt, MAX_RATE)
     rate = 1.0 / (spec.dt * every)
-    pictures = track(
-        _filmed(agent, seeds, every, say),
-        "filming",
-        total=len(seeds) * (len(_steps(spec, every)) + _held(spec, every)),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    count = write_film(path, pictures, rate)
-    say(f"wrote {path}: {len(seeds)} episode(s), {count / rate:.1f} s")
+    count = write_film(path, _filmed(agent, seeds, every, console), rate)
+    console.out(f"wrote {path}: {len(seeds)} episode(s), {count / rate:.1f} s", highlight=False)
 
 
 def picture_stride(dt: float, max_rate: float) -> int:
@@ -67,17 +60,35 @@ def picture_stride(dt: float, max_rate: float) -> int:
     return max(1, math.ceil(1.0 / (dt * max_rate) - 1e-9))
 
 
-def _filmed(agent: Agent, seeds: Sequence[int], every: int, say: Callable[[str], None]) -> Iterator[Picture]:
+def _filmed(agent: Agent, seeds: Sequence[int], every: int, console: Console) -> Iterator[Picture]:
     """Play and film episodes; their pictures with captions."""
     learner, spec = agent.training.learner, agent.training.spec
+    each = _seconds(learner, spec, seeds[0], every) if console.is_terminal else 0.0
     for number, seed in enumerate(seeds, start=1):
         title = [f"{spec.id}", f"{number} of {len(seeds)}", f"seed {seed}"]
         results = result_words(spec, learner.evaluate([seed]))
-        say(f"filming {number} of {len(seeds)}: seed {seed}, {', '.join(results)}")
-        for step, picture in zip(_steps(spec, every), learner.film(seed, every), strict=True):
+        console.out(f"filming {number} of {len(seeds)}: seed {seed}, {', '.join(results)}", highlight=False)
+        left, began = each * (len(seeds) - number + 1), time.perf_counter()
+        with console.status(f"drawing {len(_steps(spec, every))} pictures, about {math.ceil(left)} s left"):
+            pictures = learner.film(seed, every)
+        each = time.perf_counter() - began
+        for step, picture in zip(_steps(spec, every), pictures, strict=True):
             shown = captioned(picture, title, [f"{(step + 1) * spec.dt:.2f} s", *results])
             yield shown
         yield from [shown] * _held(spec, every)
+
+
+def _seconds(learner: Learner, spec: TaskSpec, seed: int, every: int) -> float:
+    """How long filming an episode takes, about: an episode comes with all its pictures, so films of few are timed."""
+    few = [spec.horizon, spec.horizon, max(1, spec.horizon // _TIMED_PICTURES)]  # the first opens what draws
+    seconds = []
+    for stride in few:
+        began = time.perf_counter()
+        learner.film(seed, stride)
+        seconds.append(time.perf_counter() - began)
+    counts = [len(_steps(spec, stride)) for stride in (*few, every)]
+    of_a_picture = max(0.0, seconds[2] - seconds[1]) / max(1, counts[2] - counts[1])
+    return seconds[1] + of_a_picture * (counts[3] - counts[1])
 
 
 def _held(spec: TaskSpec, every: int) -> int:
