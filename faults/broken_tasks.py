@@ -172,7 +172,10 @@ MovesAway = _task("MovesAway", _MovesAway)
 class NoHorizon(PointTask):
     """An episode without steps."""
 
-    spec = replace(PointTask.spec, horizon=0)
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__()
+        self.spec = replace(PointTask.spec, horizon=0)
 
 
 class WrongSize(PointTask):

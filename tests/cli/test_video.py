@@ -143,7 +143,7 @@ def test_a_film_alone_plays_and_shows_one_episode(
     words = ["evaluate", str(filmed), "--task=tests.cli.test_video:Filmed", "--video", str(tmp_path / "film.mp4")]
     assert main(words) == 0
     out = capsys.readouterr().out
-    assert "1 fresh episode(s)" in out
+    assert "1 fresh episode after" in out
     assert "filming 1 of 1" in out
     assert "\x1b" not in out
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal

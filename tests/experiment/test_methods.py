@@ -123,7 +123,7 @@ def test_a_trained_policy_is_evaluated_and_filmed(
     film = tmp_path / "film.gif"
     words = ["evaluate", str(run), "--episodes=3", "--video-episodes=1", "--video", str(film)]
     assert main([*words, "--json", str(tmp_path / "numbers.json")]) == 0
-    assert "3 fresh episode(s)" in capsys.readouterr().out
+    assert "3 fresh episodes" in capsys.readouterr().out
     assert film.stat().st_size > 10_000
     packages = json.loads((run / "fingerprint.json").read_text())["packages"]
     by_steps = find_method(method).acts_by_steps

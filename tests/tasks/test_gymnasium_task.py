@@ -229,3 +229,12 @@ def test_optional_parts_of_the_contract_say_what_is_missing() -> None:
     with pytest.raises(UserError, match="tests/Point has no rendering"):
         task.frames(0, references(1)[0])
     task.close()
+
+
+@pytest.mark.parametrize("wrong", [{"horizon": 0}, {"num_dof": 0}, {"stride": -1}, {"dt": 0.0}, {"dt": float("nan")}])
+def test_facts_that_cannot_be(wrong: dict[str, float]) -> None:
+    (name,) = wrong
+    right = {"id": "mine", "observation_dim": 2, "num_dof": 1, "horizon": 10, "dt": 0.1, "metrics": ()}
+    TaskSpec(**right)
+    with pytest.raises(UserError, match=f"mine has a {name} of .*; it must be"):
+        TaskSpec(**right | wrong)
