@@ -39,6 +39,14 @@ def test_links_are_not_written_through(tmp_path: Path, precious: Path, dangling:
     assert not (tmp_path / "nothing").exists()
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"  # as a device would be
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="pipe is not a file, and is not replaced by one"):
+        write_whole(pipe, "x")
+    assert pipe.is_fifo()
+
+
 def test_a_part_left_by_a_killed_process_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".a.writing").write_text("half of someth")
     write_whole(tmp_path / "a", b"whole")

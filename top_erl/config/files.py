@@ -20,6 +20,8 @@ _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file; one that exists is replaced as a whole or, on a full disk, not at all."""
     refuse_link(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a device would be replaced; a folder cannot be
+        raise UserError(f"{path} is not a file, and is not replaced by one: give another name.")
     temporary = temporary_path(path)
     try:
         with open_new(temporary) as file:
