@@ -142,6 +142,9 @@ def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run)
     (group,), _ = group_runs([run, run, tmp_path / "link", tmp_path / "a" / ".." / "a"])
     assert group.label == "top_erl (1 seed)"
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (group,), skipped = group_runs([run, tmp_path / "circle"])
+    assert list(skipped) == [tmp_path / "circle"]
 
 
 def test_each_task_has_a_row_of_its_own(tmp_path: Path) -> None:

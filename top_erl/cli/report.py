@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -146,8 +147,8 @@ def _goes_on(collection: Collection, paths: Sequence[Path]) -> bool:
 def _collect(options: ReportOptions, output: Path) -> Collection:
     """Runs below the named folders; reports are none, neither this nor others."""
     found = collect(options.runs)
-    own = output.resolve()
-    kept = [each for each in found.excluded if each.folder.resolve() != own and not is_report(each.folder)]
+    own = os.path.realpath(output)
+    kept = [each for each in found.excluded if os.path.realpath(each.folder) != own and not is_report(each.folder)]
     return replace(found, excluded=kept)
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,7 +168,7 @@ def group_runs(folders: Sequence[Path]) -> tuple[list[RunGroup], dict[Path, str]
     groups: dict[str, RunGroup] = {}
     skipped: dict[Path, str] = {}
     labels: dict[tuple[str, str], str] = {}
-    for folder in {folder.resolve(): folder for folder in folders}.values():
+    for folder in {os.path.realpath(folder): folder for folder in folders}.values():
         try:
             config, rows = _read(folder)
         except UnusableRun as error:
