@@ -30,6 +30,7 @@ from top_erl.experiment.metrics import check_log, writes_tensorboard
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
+from top_erl.experiment.zoo import in_zoo
 from top_erl.report.curves import plot_runs, plotting_available
 from top_erl.rollout.collector import Scores
 from top_erl.seeding import episode_seeds
@@ -85,7 +86,7 @@ class EvaluateOptions:
     """Options of `top-erl evaluate`."""
 
     run_dir: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run, or of a saved agent."""
+    """Folder of the run, or of a saved agent; or zoo/NAME, an agent that comes with the package."""
     episodes: int | None = None
     """Episodes to play, each with a fresh context; default: 100, or with --video those that are filmed."""
     seed: int = 0
@@ -173,7 +174,8 @@ def _options_of(run: type[RunConfig]) -> type[TrainOptions]:
 def resume(words: list[str]) -> int:
     """Go on with a run."""
     options = parse(ResumeOptions, words, prog="top-erl resume", description="Go on with a run that was stopped.")
-    folder = RunFolder.open(options.run_dir)
+    folder = RunFolder.open(in_zoo(options.run_dir))
+    folder.check_is_run()
     check_log(folder.config().log)
     RUNS.append(folder.path)
     training = resume_training(
