@@ -24,6 +24,7 @@ from top_erl.config.options import start_for
 from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, RunStopped, UserError
 from top_erl.experiment.configs import load_config, refuse_unnamed_code
+from top_erl.experiment.expected import warning_before
 from top_erl.experiment.folder import RunFolder, new_run_folder
 from top_erl.experiment.fresh import write_scores
 from top_erl.experiment.metrics import check_log, writes_tensorboard
@@ -133,6 +134,8 @@ def train(words: list[str]) -> int:
         f"{hardware.threads} thread(s), {hardware.workers or 'no'} worker(s), into {folder.shown}",
         highlight=False,
     )
+    if not config_file and (warning := warning_before(options.run, start)):
+        console.out(warning, highlight=False)
     return _run(training, folder, console)
 
 
