@@ -15,12 +15,9 @@ _MOST_BYTES = 2_000_000
 """Of one picture inside the page."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
 _STYLE = """
-.broad { overflow-x: auto; }
 .sentence { max-width: 60rem; margin: 0 0 0.8rem; overflow-wrap: anywhere; }
 @media (prefers-color-scheme: dark) { :root { --muted: #9aa6b7; --line: #2d3644; --accent: #7db4f5; } }
-@media (max-width: 40rem) { .broad img { max-width: 48rem; } }
 """
-"""On a phone broad pictures keep a size that can be read, and are moved sideways."""
 _SHOWN, _BROAD = 0.62, 600
 """Part of a picture's pixels at which it is shown, as in the report, and the width from which on it is broad."""
 

@@ -54,7 +54,7 @@ def _explanation(found: CriticRanking) -> str:
     most = max(map(len, found.values))
     return (
         f"{len(found.values)} fresh contexts, {most} movements sampled in each: what the critic thinks of a movement "
-        "before it is played, and the return that it had. One colour is one context; dashed: value and return agree."
+        "before it is played, and its return. One colour is one context; dashed: both are equal."
     )
 
 

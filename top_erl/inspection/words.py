@@ -104,8 +104,8 @@ def verdict(ranking: float) -> str:
     if ranking >= LOW_RANKING:
         return "The critic tells better from worse movements, but only roughly."
     return (
-        "The critic hardly tells better from worse movements, and that is all the policy asks it. As long as the task is "
-        "not solved, this holds the policy back: docs/inspect.md says what to try."
+        "The critic hardly tells better from worse movements, and that is all the policy asks it. As long as the task "
+        "is not solved, this holds the policy back: docs/inspect.md says what to try."
     )
 
 
