@@ -47,6 +47,17 @@ class Estimates:
     received: Array
     """The return that was received, [B, T]."""
 
+    @property
+    def explained(self) -> float:
+        """Share of the variance of what was received that the values explain; 1 at best, negative if they mislead."""
+        value, received = (torch.from_numpy(each.ravel()) for each in (self.value, self.received))
+        return float(explained_variance(value, received))
+
+    @property
+    def bias(self) -> float:
+        """Mean error: values too high are positive."""
+        return float((self.value - self.received).mean())
+
 
 @dataclass(frozen=True)
 class CriticValues:
@@ -221,9 +232,8 @@ def _draw_all(axis: Any, kind: Estimates) -> None:
     axis.set(xlim=(ends[0] - margin, ends[1] + margin), ylim=(ends[0] - margin, ends[1] + margin))
     axis.axline((ends[0], ends[0]), slope=1.0, color=FAINT, lw=1.0, ls="--")
     axis.scatter(received, value, s=5, color=kind.color, alpha=0.25, lw=0, rasterized=True)
-    explained = float(explained_variance(torch.from_numpy(value), torch.from_numpy(received)))
-    bias = float((value - received).mean())
-    numbers = f"explained variance {round(explained, 2) + 0.0:.2f}\nmean error {bias:+.2g}"  # no minus before 0.00
+    bias = kind.bias
+    numbers = f"explained variance {round(kind.explained, 2) + 0.0:.2f}\nmean error {bias:+.2g}"  # no minus before 0.00
     paper = {"facecolor": "white", "alpha": 0.8, "lw": 0}
     place = (0.98, 0.03, "right", "bottom") if bias > 0.0 else (0.03, 0.97, "left", "top")  # the emptier corner
     x, y, horizontal, vertical = place
