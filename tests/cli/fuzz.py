@@ -25,6 +25,7 @@ from types import FrameType
 from tests.experiment.variations import SMALL
 from top_erl.algorithms.registry import METHODS
 from top_erl.cli.command import main
+from top_erl.cli.inspect import InspectOptions
 from top_erl.cli.report import CompareOptions, ReportOptions
 from top_erl.cli.runs import EvaluateOptions, ResumeOptions, TrainOptions
 from top_erl.cli.show import PlotOptions, TasksOptions
@@ -209,7 +210,7 @@ class Writer:
         kinds = {
             **{"train": TrainOptions, "resume": ResumeOptions, "evaluate": EvaluateOptions, "plot": PlotOptions},
             **{"tasks": TasksOptions, "sweep": SweepOptions, "status": StatusOptions, "report": ReportOptions},
-            "compare": CompareOptions,
+            **{"compare": CompareOptions, "inspect": InspectOptions},
         }
         self.options = {command: [name for name, _, _ in options_of(kind)] for command, kind in kinds.items()}
         of_runs = {name for method in METHODS for name, _, _ in options_of(method.run)}
@@ -237,7 +238,7 @@ class Writer:
             if pick.random() < 0.8:
                 return [*SMALL, "--total-env-steps=1"]
             return ["--method", pick.choice(METHODS).name, "--seed=-1"]  # never begins
-        if command in ("resume", "evaluate", "status"):
+        if command in ("resume", "evaluate", "status", "inspect"):
             return [pick.choice(self.place.runs) if pick.random() < 0.6 else self._path()]
         if command in ("plot", "compare", "report"):
             return [
@@ -255,6 +256,8 @@ class Writer:
             return ["--engine=slurm"]
         if command == "report":
             return ["--no-figures", "--policies=none"]
+        if command == "inspect":
+            return ["--contexts=1", "--ranking-contexts=1"]
         return []
 
     def _hostile(self, command: str) -> list[str]:
