@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: train test fuzz faults lint format types bench results clean
+.PHONY: train test fuzz faults lint format types bench results dist clean
 
 train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults (ARGS="--seed 1" for others)
 	$(BIN)/top-erl train $(ARGS)
@@ -36,8 +36,11 @@ faults: $(VENV)/.installed-dev  ## what may go wrong, tried on purpose, in 15 mi
 results: $(VENV)/.installed-dev  ## tables and figures of README, docs and results, from the raw files
 	$(BIN)/python -m results.make
 
+dist: $(VENV)/.installed-dev  ## build wheel and source distribution into dist/, install them into a bare environment, try them
+	.ci/dist
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* build dist *.egg-info
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -36,6 +36,7 @@ Learn smooth reference trajectories with episodic reinforcement learning.
   top-erl check TASK                    play a task of your own and say what is wrong or unwise
   top-erl methods                       list learning methods
   top-erl COMMAND --import MODULE ...   import a module first that registers methods, targets or primitives of your own
+  top-erl --version                     which version this is
 """
 
 _MODULES = {

@@ -16,6 +16,7 @@ from top_erl.algorithms.registry import find_method
 from top_erl.cli.parsing import parse
 from top_erl.errors import UserError
 from top_erl.experiment.folder import RunFolder
+from top_erl.experiment.zoo import in_zoo
 from top_erl.inspection.opening import heading, opened
 from top_erl.inspection.record import FOLDER, check_folder
 from top_erl.inspection.run import Inspection, inspect_run
@@ -35,7 +36,7 @@ class InspectOptions:
     """Options of `top-erl inspect`."""
 
     run_dir: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run, or of a saved agent."""
+    """Folder of the run, or of a saved agent; or zoo/NAME, an agent that comes with the package."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder to write; default: inspection in the run's folder."""
     contexts: int = 3
@@ -61,12 +62,15 @@ def inspect(words: list[str]) -> int:
         raise UserError(f"--contexts is a number from 1 to 12, not {options.contexts}.")
     if min(options.ranking_contexts, options.seed) < 0:
         raise UserError("--ranking-contexts and --seed must not be negative.")
-    method = RunFolder.open(options.run_dir).config().method
+    folder = in_zoo(options.run_dir)
+    method = RunFolder.open(folder).config().method
     if find_method(method).acts_by_steps:
         raise UserError(
             f"{method} chooses an action at every step and has no movements to look into; to see what it does, film "
             f"it: top-erl evaluate {options.run_dir} --video film.mp4."
         )
+    if options.output is None and folder != options.run_dir:
+        raise UserError(f"Say where to write the pictures of {options.run_dir}: add -o FOLDER.")
     output = options.output or options.run_dir / FOLDER
     check_folder(output)
     how = {"which": options.which, "previous": options.previous, "device": options.device}

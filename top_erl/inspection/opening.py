@@ -54,6 +54,12 @@ def episodic_learner(agent: Agent) -> EpisodicLearner:
     )
 
 
+def check_has_critic(agent: Agent) -> None:
+    """Refuse an agent whose critic was not saved with it: what is there in its place knows nothing."""
+    if agent.training.plays_only:
+        raise UserError("This agent is a policy alone, saved without its critic.")
+
+
 def heading(agent: Agent, variant: str = "") -> str:
     """What a figure of one run is called."""
     config, steps = agent.config, agent.num_timesteps

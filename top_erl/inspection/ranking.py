@@ -15,6 +15,7 @@ from top_erl.agent import Agent
 from top_erl.algorithms.ranking import CriticRanking
 from top_erl.errors import UserError
 from top_erl.inspection.canvas import FAINT, OLD, add_heading, pyplot, save
+from top_erl.inspection.opening import check_has_critic
 from top_erl.tasks.contract import Array
 
 _NUMBERED = 20
@@ -23,6 +24,7 @@ _NUMBERED = 20
 
 def movement_ranking(agent: Agent, seed: int = 0, contexts: int = 16) -> CriticRanking:
     """Play movements in the fresh contexts of `Agent.evaluate` and compare the critic's values with their returns."""
+    check_has_critic(agent)
     learner = agent.training.learner
     if not learner.ranks_movements:
         raise UserError(f"The critic of {agent.config.method} values no whole movements: it has none to rank.")

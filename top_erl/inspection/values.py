@@ -27,7 +27,7 @@ from top_erl.algorithms.top_erl.learner import TopErlLearner
 from top_erl.algorithms.top_erl.segments import Segments
 from top_erl.errors import UserError
 from top_erl.inspection.canvas import FAINT, OLD, PREFIX, STATE, add_heading, pyplot, save
-from top_erl.inspection.opening import fresh_episodes, heading, opened
+from top_erl.inspection.opening import check_has_critic, fresh_episodes, heading, opened
 from top_erl.models import Sequences
 from top_erl.models.tools import in_mode
 from top_erl.rollout.replay import EpisodeBatch
@@ -90,6 +90,7 @@ def draw_values(run: Path, output: Path, seed: int = 0, *, episodes: int = 24, t
 @torch.no_grad()
 def critic_values(agent: Agent, seed: int = 0, episodes: int = 24) -> CriticValues:
     """Play fresh episodes with exploration and ask the critic about them."""
+    check_has_critic(agent)
     learner = agent.training.learner
     if isinstance(learner, TopErlLearner):
         return _top_erl_values(learner, learner.collector.stored(fresh_episodes(learner, episodes, seed)))
