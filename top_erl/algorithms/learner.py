@@ -75,6 +75,14 @@ class Learner(ABC):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a saved state."""
 
+    def policy_state(self) -> dict[str, Tensor]:
+        """The part of the state that playing needs, under names that begin with `policy.`."""
+        raise UserError("Only episodic methods have a policy that can be saved alone: save the whole agent.")
+
+    def load_policy(self, state: dict[str, Tensor]) -> None:
+        """Take over a policy that was saved alone, to play it; one that does not fit is refused."""
+        self.policy_state()  # says why not
+
     def replay_state(self) -> dict[str, Tensor]:
         """What is kept of past episodes, as plain tensors; methods without a replay have none."""
         return {}

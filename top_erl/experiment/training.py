@@ -43,6 +43,8 @@ class Training:
         prepare_process(self.hardware.threads)
         self.total_iterations = config.total_iterations(self.spec.horizon)
         self.progress = Progress()
+        self.plays_only = False
+        """Whether a policy alone was restored: it can be played, and there is nothing to learn on with."""
         self._crowding = Crowding(self.hardware.threads) if self.hardware.threads > 1 else None
         device = _device(config.hardware.device)
         if config.hardware.precision == "bf16":
@@ -96,6 +98,7 @@ class Training:
 
     def advance(self) -> Row:
         """Do one iteration, evaluate if it is due, and return its numbers."""
+        self.check_learns()
         began = time.perf_counter()
         torch.set_num_threads(self.hardware.threads)  # another training in this process may have set others
         iteration = self.progress.iteration + 1
@@ -118,6 +121,14 @@ class Training:
             )
         return iteration_row(self.progress, stats, evaluation, speed)
 
+    def check_learns(self) -> None:
+        """Refuse to train on with a policy alone."""
+        if self.plays_only:
+            raise UserError(
+                f"This agent of {self.config.task} is a policy alone, without the critic: it can be played, but does "
+                "not learn on. Train anew with its config.yaml."
+            )
+
     def evaluation_due(self, iteration: int) -> bool:
         """Whether an iteration ends with an evaluation: the first, the last, and every `interval`-th."""
         return iteration in (1, self.total_iterations) or iteration % self.config.evaluation.interval == 0
@@ -127,18 +138,20 @@ class Training:
         count = episodes or self.config.evaluation.episodes
         return self.learner.evaluate(episode_seeds(self.config.seed, stream, 0, count))
 
-    def checkpoint(self, *, with_replay: bool = True) -> Checkpoint:
-        """The state at the end of an iteration."""
-        replay = self.learner.replay_state() if with_replay else {}
-        return Checkpoint(self.progress, self.belongs_to, self.learner.state_dict(), replay, self.config.to_dict())
+    def checkpoint(self, *, with_replay: bool = True, policy_only: bool = False) -> Checkpoint:
+        """The state at the end of an iteration; with `policy_only`, what is needed to play it."""
+        replay = self.learner.replay_state() if with_replay and not policy_only else {}
+        state = self.learner.policy_state() if policy_only else self.learner.state_dict()
+        config = self.config.to_dict()
+        return Checkpoint(self.progress, self.belongs_to, state, replay, config, policy_only=policy_only)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over a checkpoint's state; everything random follows from the counters."""
         try:
-            self.learner.check_state(checkpoint.state, checkpoint.replay)
-            self.learner.load_state_dict(checkpoint.state)
-            if checkpoint.replay:
-                self.learner.load_replay_state(checkpoint.replay)
+            if checkpoint.policy_only:
+                self.learner.load_policy(checkpoint.state)
+            else:
+                self._restore_learner(checkpoint)
             self.learner.episodes_collected = checkpoint.progress.episodes
             self.learner.env_steps = checkpoint.progress.env_steps
         except UserError:
@@ -148,7 +161,14 @@ class Training:
                 "The checkpoint does not fit this configuration: use the config.yaml it was saved with. "
                 f"{str(error).splitlines()[-1].strip()}"
             ) from None
-        self.progress = checkpoint.progress
+        self.progress, self.plays_only = checkpoint.progress, checkpoint.policy_only
+
+    def _restore_learner(self, checkpoint: Checkpoint) -> None:
+        """Take over all that was learned, after a look at all of it."""
+        self.learner.check_state(checkpoint.state, checkpoint.replay)
+        self.learner.load_state_dict(checkpoint.state)
+        if checkpoint.replay:
+            self.learner.load_replay_state(checkpoint.replay)
 
     def close(self) -> None:
         """Release the task and the workers."""
