@@ -1,4 +1,4 @@
-"""A contact task: Gymnasium's `Pusher-v5`, where an arm pushes an object to a goal. The object lies elsewhere each time.
+"""A contact task: Gymnasium's `Pusher-v5`, where an arm pushes an object to a goal. It lies elsewhere each time.
 
 The reference drives two of the seven joints, shoulder and elbow. The others hold the arm so that it bends sideways and
 its hand stays at the height of the object. Checked, then trained, from the project's root:

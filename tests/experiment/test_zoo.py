@@ -78,6 +78,15 @@ def test_a_policy_in_the_place_of_a_checkpoint_is_refused(run: Path, policy: Pat
             Agent.load(forged, task=TOY)
 
 
+def test_a_policy_alone_has_no_critic_to_look_into(policy: Path, tmp_path: Path, capsys: Output) -> None:
+    words = ["inspect", str(policy), "--task", TOY, "-o", str(tmp_path / "look"), "--contexts=1"]
+    assert main(words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("saved without its critic") == 2  # its values and its ranking
+    assert (tmp_path / "look" / "spread.png").exists()
+    assert not (tmp_path / "look" / "values.png").exists()
+
+
 def test_a_step_based_policy_is_not_saved_alone(tmp_path: Path) -> None:
     with (
         Agent("top_erl/ViaPointReacher-v0", method="sac") as agent,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from top_erl.algorithms.ranking import CriticRanking
 from top_erl.errors import UserError
 from top_erl.rollout.collector import Scores
 
@@ -33,6 +34,8 @@ class Learner(ABC):
 
     columns: ClassVar[tuple[str, ...]]
     """Names of all statistics an iteration may report, in the order of `metrics.csv`."""
+    ranks_movements: ClassVar[bool] = False
+    """Whether its critic values whole movements, so that one may ask how well it ranks them."""
     total_iterations: int
     """Iterations of the whole run; schedules refer to it."""
     episodes_collected: int
@@ -58,6 +61,10 @@ class Learner(ABC):
     @abstractmethod
     def evaluate(self, seeds: Sequence[int]) -> Scores:
         """Play the policy without exploration, one episode per seed."""
+
+    def rank_movements(self, contexts: int, *, seed: int, stream: str) -> CriticRanking:
+        """Sample movements in contexts of a random stream, play them, and see how the critic ranks them."""
+        raise UserError("The critic of this method values no whole movements, so that there is no ranking of them.")
 
     @abstractmethod
     def film(self, seed: int, every: int) -> list[NDArray[np.uint8]]:

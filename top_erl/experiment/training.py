@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import torch
 
 from top_erl.algorithms.method import Method
+from top_erl.algorithms.ranking import COLUMN as RANKING
 from top_erl.algorithms.registry import METHODS, find_method
 from top_erl.algorithms.setup import Setup
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.config.run import EpisodicRun, RunConfig, StoredEpisodes
 from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
-from top_erl.experiment.metrics import iteration_row
+from top_erl.experiment.metrics import iteration_row, metric_columns
 from top_erl.experiment.metrics_file import Row
 from top_erl.hardware.choice import Hardware, choose_hardware, prepare_process
 from top_erl.hardware.cores import Crowding
@@ -106,7 +108,8 @@ class Training:
         self.learner.prefill()
         stats = self.learner.iterate(iteration)
         speed = (self.learner.env_steps - steps_before) / (time.perf_counter() - began)
-        evaluation = self.evaluate() if self.evaluation_due(iteration) else None
+        due = self.evaluation_due(iteration)
+        evaluation, ranking = (self.evaluate(), self._ranking()) if due else (None, {})
         self.progress = Progress(
             iteration,
             self.learner.episodes_collected,
@@ -119,7 +122,7 @@ class Training:
                 "If other programs go on using the cores, stop it with Ctrl-C and resume it with --threads 1.",
                 self.hardware.threads,
             )
-        return iteration_row(self.progress, stats, evaluation, speed)
+        return iteration_row(self.progress, stats, evaluation, speed) | ranking
 
     def check_learns(self) -> None:
         """Refuse to train on with a policy alone."""
@@ -137,6 +140,27 @@ class Training:
         """Play the deterministic policy on the seeds of a stream of their own."""
         count = episodes or self.config.evaluation.episodes
         return self.learner.evaluate(episode_seeds(self.config.seed, stream, 0, count))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns of its rows, in order."""
+        own = (*self.learner.columns, RANKING) if self.learner.ranks_movements else self.learner.columns
+        return metric_columns(self.spec.metrics, own)
+
+    def remarks(self) -> list[str]:
+        """What to say before the first iteration."""
+        said = self.config.hyper_parameters.remarks(self.spec.horizon)
+        if self.config.evaluation.ranking_contexts and not self.learner.ranks_movements:
+            said = [*said, f"{RANKING} is not measured: the critic of {self.config.method} values no whole movements."]
+        return said
+
+    def _ranking(self) -> Row:
+        """How well the critic ranks movements, if that is wanted and can be said; always of the same contexts."""
+        contexts = self.config.evaluation.ranking_contexts
+        if not (contexts and self.learner.ranks_movements):
+            return {}
+        found = self.learner.rank_movements(contexts, seed=self.config.seed, stream="ranking").mean
+        return {} if math.isnan(found) else {RANKING: found}
 
     def checkpoint(self, *, with_replay: bool = True, policy_only: bool = False) -> Checkpoint:
         """The state at the end of an iteration; with `policy_only`, what is needed to play it."""
