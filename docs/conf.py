@@ -27,7 +27,7 @@ author = "The top_erl developers"
 copyright = "The top_erl developers, MIT licence"
 version = release = top_erl.__version__
 root_doc = "docs/index"
-include_patterns = ["docs/**", "results/**", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+include_patterns = ["docs/**", "results/**", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 exclude_patterns = ["docs/_site", "results/figures", "results/claims", "results/sweeps", "**/__pycache__"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 highlight_language = "bash"
