@@ -19,8 +19,9 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(ROOT))
 
-import top_erl  # noqa: E402
 from preset_pages import write_preset_pages  # noqa: E402
+
+import top_erl  # noqa: E402
 
 project = "top_erl"
 author = "The top_erl developers"
@@ -41,7 +42,8 @@ autodoc_typehints = "description"
 autodoc_typehints_format = "short"
 autodoc_class_signature = "separated"
 autodoc_preserve_defaults = True
-autodoc_default_options = {"members": True, "show-inheritance": True, "exclude-members": "__new__, __init__"}
+autodoc_default_options = {"members": True, "exclude-members": "__new__"}
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "CallbackLike")}  # not what they stand for
 napoleon_use_ivar = True
 toc_object_entries_show_parents = "hide"
 
@@ -57,7 +59,7 @@ pygments_dark_style = "monokai"
 
 
 def mend_folder_links(app: Sphinx, doctree: nodes.document) -> None:
-    """Let a link to a folder, as code hosts show them, lead to the folder's README, or be plain text if it has no page."""
+    """Let a link to a folder, as code hosts show them, lead to its README, or be plain text without one."""
     docname = app.env.docname
     if docname.startswith("results/archive/"):
         app.env.metadata[docname]["orphan"] = ""  # found by links, not in the menu

@@ -99,14 +99,16 @@ def draw_segments(folder: Path) -> None:
     """Cuts of an episode as the critic gets them: one length each, a random offset, a padded last segment."""
     tokens, generator = 25, torch.Generator().manual_seed(0)
     cuts = [RandomSegments(8).draw(tokens, generator, padded=True) for _ in range(5)]
+    colors: list[dict[str, Any]] = [{"color": BLUE, "alpha": 0.75}, {"color": GREEN, "alpha": 0.75}]
     figure = new_figure(7.5, 2.4)
     panel = figure.subplots()
     for row, cut in enumerate(cuts):
         panel.barh(row, tokens, color=LIGHT, height=0.7, linewidth=0)
         for number, (start, count) in enumerate(zip(cut.starts.tolist(), cut.counts.tolist(), strict=True)):
-            panel.barh(row, count, left=start, height=0.7, color=(BLUE, GREEN)[number % 2], alpha=0.75, edgecolor="white")
+            panel.barh(row, count, left=start, height=0.7, edgecolor="white", **colors[number % 2])
             if count < cut.length:
-                panel.barh(row, cut.length - count, left=start + count, height=0.7, fill=False, hatch="////", edgecolor=GREY)
+                rest = cut.length - count
+                panel.barh(row, rest, left=start + count, height=0.7, fill=False, hatch="////", edgecolor=GREY)
         panel.text(-0.4, row, f"{cut.length} tokens, offset {cut.offset}", ha="right", va="center", fontsize=8)
     panel.axvline(tokens, color="black", linewidth=1)
     panel.text(tokens + 0.3, -0.62, "end of the episode; hatched: padding", fontsize=8, va="center")
@@ -135,8 +137,10 @@ def draw_targets(folder: Path) -> None:
         panel.text(-0.1, row, f"$Q_{row}(s_0, a_0{', …' * (row > 1)})$", ha="right", va="center", fontsize=10)
     panel.text(-0.1, 0, "$V(s_0)$", ha="right", va="center", fontsize=10)
     panel.barh(0, 4.94, color=RED, alpha=0.6)
-    panel.text(2.47, 0, "value of new actions from $s_0$ on, by the target critic", ha="center", va="center", fontsize=9)
-    for x, color, word in ((0, GREEN, "reward that was received"), (2.6, BLUE, "V of the state after it, by the target critic")):
+    sentence = "value of new actions from $s_0$ on, by the target critic"
+    panel.text(2.47, 0, sentence, ha="center", va="center", fontsize=9)
+    legend = ((0, GREEN, "reward that was received"), (2.6, BLUE, "V of the state after it, by the target critic"))
+    for x, color, word in legend:
         panel.text(x, 4.85, f"■ {word}", color=color, fontsize=8, va="center")
     panel.set(xlim=(-1.4, 6.2), ylim=(5.1, -0.6), xticks=[], yticks=[])
     panel.spines[:].set_visible(False)
@@ -165,8 +169,9 @@ def draw_condition(folder: Path) -> None:
     ):
         actions = regenerate(batch, cut, params, condition)[0, ..., 0]  # [K, L]
         panel.plot(TIMES, batch.action[0, :, 0], color=GREY, linewidth=3, alpha=0.6, label="what was executed")
-        for index, positions in zip(cut.actions, actions, strict=True):
-            panel.plot(TIMES[index], positions, color=color, linewidth=1.6, label="new actions" if index[0] == 2 else None)
+        for number, (index, positions) in enumerate(zip(cut.actions, actions, strict=True)):
+            label = None if number else "new actions"
+            panel.plot(TIMES[index], positions, color=color, linewidth=1.6, label=label)
         panel.plot(TIMES[cut.starts] - SPEC.dt, before[0, cut.starts, 0], "o", color="black", markersize=4)
         bare(panel, title, xlabel="seconds")
         panel.legend(frameon=False, fontsize=8)

@@ -54,7 +54,8 @@ def _page(method: Method) -> str:
     lines = [f"# `{method.name}`", "", method.description, ""]
     for scale in runs:
         lines += [f"## `--scale {scale}`", ""]
-        lines += _table(["option", *FAMILIES], [[f"`--{name}`", *shown[name][scale]] for name in shown if name not in same])
+        rows = [[f"`--{name}`", *values[scale]] for name, values in shown.items() if name not in same]
+        lines += _table(["option", *FAMILIES], rows)
     meanings = {name: _meaning(method.run, path) for name, path in options.items()}
     lines += ["## What they mean", "", "A value stands here if it is the same for all tasks and scales.", ""]
     first = next(iter(runs))
@@ -75,7 +76,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(map(_shown, value)) or "none"
     if isinstance(value, int):
-        return f"{value:,}".replace(",", " ")
+        return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
 
 

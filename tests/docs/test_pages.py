@@ -111,7 +111,7 @@ def test_options_in_sentences_exist(page: Path) -> None:
 
 
 def test_unknown_options_are_found() -> None:
-    right = "`--learn.target v`, `--log.wandb`, `--collect.no-overlap`, `top-erl resume RUN --threads 1`, `--primitive.…`"
+    right = "`--learn.target v`, `--log.wandb`, `--collect.no-overlap`, `top-erl resume RUN --threads 1`"
     assert _unknown_options(right) == []
     wrong = ["--learn.targets v", "top-erl resume RUN --episodes 1", "top-erl rain"]
     assert _unknown_options(" ".join(f"`{span}`" for span in wrong)) == wrong

@@ -3,7 +3,7 @@
 What is run is what is written, but for these differences:
 
 - `top-erl train` and `resume` get a tenth of a second's worth of steps, and small batches (`SHORT`).
-- `top-erl sweep` writes a script for SLURM instead of starting runs: it makes all runs' settings and the sweep's folder.
+- `top-erl sweep` writes a script for SLURM instead of starting runs: it makes the settings of all runs, and the folder.
   `--dry-run` would measure every kind of run for seconds, and is left out (`tests/cli/test_sweeps.py` has one).
 - Runs and sweeps that a command reads are there before: copies of two tiny runs, and of the committed sweep in
   `results/`. Reports are without figures, and trainings end without a picture of their curves.
@@ -91,7 +91,13 @@ class Workshop:
         }
 
     def run(self, block: Block) -> None:
-        """Run a block; what goes wrong raises."""
+        """Run a block; what goes wrong raises, and says where it stands."""
+        try:
+            self._run(block)
+        except (Exception, SystemExit) as error:
+            raise AssertionError(f"{block.where}: {error}") from error
+
+    def _run(self, block: Block) -> None:
         if block.file:
             (self.folder / block.file).write_text(block.text, encoding="utf-8")
             self.modules += [block.file.removesuffix(".py")] if block.file.endswith(".py") else []
@@ -127,9 +133,8 @@ class Workshop:
         if words[0] in LOOKS and kind in self.done:
             return
         self.done.add(kind)
-        words = {"train": _short_train, "resume": _short_resume, "sweep": _short_sweep, "report": self._short_report}.get(
-            words[0], list
-        )(words)
+        short = {"train": _short_train, "resume": _short_resume, "sweep": _short_sweep, "report": self._short_report}
+        words = short.get(words[0], list)(words)
         try:
             code = main(words)
         except SystemExit as stop:  # --help
