@@ -40,7 +40,8 @@ myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
-autodoc_class_signature = "separated"
+autodoc_typehints_description_target = "documented"
+autoclass_content = "both"
 autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "exclude-members": "__new__"}
 autodoc_type_aliases = {name: name for name in ("ArrayLike", "CallbackLike")}  # not what they stand for
@@ -74,7 +75,14 @@ def mend_folder_links(app: Sphinx, doctree: nodes.document) -> None:
             link.replace_self(link.children)
 
 
+def keep_colons(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Keep `N: weights of …` in the docstring of an attribute from being read as a type and a description."""
+    if what in ("attribute", "property"):
+        lines.insert(0, "")
+
+
 def setup(app: Sphinx) -> None:
     """Write the pages of hyper-parameters before Sphinx looks for pages, and understand links to folders."""
     app.connect("builder-inited", lambda _: write_preset_pages(HERE / "hyperparameters"))
     app.connect("doctree-read", mend_folder_links)
+    app.connect("autodoc-process-docstring", keep_colons, priority=400)  # before napoleon
