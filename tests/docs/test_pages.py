@@ -15,13 +15,15 @@ from top_erl.algorithms.registry import METHODS
 from top_erl.cli.check import CheckOptions
 from top_erl.cli.command import _MODULES
 from top_erl.cli.export import ExportOptions
+from top_erl.cli.inspect import InspectOptions
 from top_erl.cli.report import CompareOptions, ReportOptions
 from top_erl.cli.runs import EvaluateOptions, ResumeOptions
 from top_erl.cli.show import PlotOptions, TasksOptions
 from top_erl.cli.sweeps import StatusOptions, SweepOptions
 from top_erl.config.option_names import options_of
 
-ALL = [*PAGES, ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "results").rglob("*.md"))]
+ROOT_PAGES = [ROOT / f"{name}.md" for name in ("SECURITY", "CHANGELOG", "CONTRIBUTING")]
+ALL = [*PAGES, *ROOT_PAGES, *sorted((ROOT / "results").rglob("*.md"))]
 OTHERS = {
     "no-deps": "pip",
     **dict.fromkeys(("minutes", "only", "quick", "table"), "make faults"),
@@ -77,7 +79,7 @@ def _options() -> dict[str, set[str]]:
     kinds = {
         **{"resume": ResumeOptions, "evaluate": EvaluateOptions, "export": ExportOptions, "plot": PlotOptions},
         **{"status": StatusOptions, "report": ReportOptions, "compare": CompareOptions, "tasks": TasksOptions},
-        **{"check": CheckOptions, "methods": None, "sweep": SweepOptions},
+        **{"check": CheckOptions, "methods": None, "sweep": SweepOptions, "inspect": InspectOptions},
     }
     found = {name: {option for option, _, _ in options_of(kind)} if kind else set() for name, kind in kinds.items()}
     found["train"] = {option for method in METHODS for option, _, _ in options_of(method.run)} | {"run-dir", "config"}
