@@ -104,7 +104,7 @@ def test_steps_worse_than_the_floor_count_as_the_floor_for_the_critic_alone(poli
     whole.start(policy, 2)
     floored.start(policy, 2)
     (every, full_scores), (third, scores) = whole.finish(), floored.finish()
-    # Rewards 1, 2, 4, 8, 16, 32, each plus the context, which is less than 2: the first three count as 6 and nothing else
+    # Rewards 1, 2, 4, 8, 16, 32, each plus the context, which is less than 2: the first three count as 6, nothing else
     # changes. Then 1 is taken off every step, and the sums of three are halved.
     context = every.state[:, 0, 0]
     assert (context.abs() < 2.0).all()
