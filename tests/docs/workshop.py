@@ -3,6 +3,7 @@
 What is run is what is written, but for these differences:
 
 - `top-erl train` and `resume` get a tenth of a second's worth of steps, and small batches (`SHORT`).
+- `top-erl check` plays 4 seeds instead of 16.
 - `top-erl sweep` writes a script for SLURM instead of starting runs: it makes the settings of all runs, and the folder.
   `--dry-run` would measure every kind of run for seconds, and is left out (`tests/cli/test_sweeps.py` has one).
 - Runs and sweeps that a command reads are there before: copies of two tiny runs, and of the committed sweep in
@@ -134,6 +135,7 @@ class Workshop:
             return
         self.done.add(kind)
         short = {"train": _short_train, "resume": _short_resume, "sweep": _short_sweep, "report": self._short_report}
+        short["check"] = lambda words: [*words, *(() if "--episodes" in words else ("--episodes", "4"))]
         words = short.get(words[0], list)(words)
         try:
             code = main(words)
