@@ -48,7 +48,7 @@ def check_commands() -> None:
     assert "TOP-ERL" in said("methods")
     said("train", *TINY)
     said("evaluate", RUN, "--episodes", "5", "--json", "evaluation.json")
-    assert len(json.loads(Path("evaluation.json").read_text())["returns"]) == 5
+    assert len(json.loads(Path("evaluation.json").read_text())["return"]) == 5
     said("resume", RUN)
 
 

@@ -38,8 +38,6 @@ class PusherTask(GymnasiumTask):
         return_size=50.0,
         success_rule="The object is within 10 cm of the goal at the last step.",
         description="An arm pushes an object to a goal.",
-        dof_names=("shoulder pan", "elbow"),
-        dof_units=("rad", "rad"),
     )
 
     def make_env(self) -> Env:

@@ -27,6 +27,7 @@ from top_erl.algorithms.registry import METHODS
 from top_erl.cli.check import CheckOptions
 from top_erl.cli.command import main
 from top_erl.cli.export import ExportOptions
+from top_erl.cli.inspect import InspectOptions
 from top_erl.cli.report import CompareOptions, ReportOptions
 from top_erl.cli.runs import EvaluateOptions, ResumeOptions, TrainOptions
 from top_erl.cli.show import PlotOptions, TasksOptions
@@ -215,7 +216,7 @@ class Writer:
         kinds = {
             **{"train": TrainOptions, "resume": ResumeOptions, "evaluate": EvaluateOptions, "plot": PlotOptions},
             **{"tasks": TasksOptions, "sweep": SweepOptions, "status": StatusOptions, "report": ReportOptions},
-            **{"compare": CompareOptions, "export": ExportOptions, "check": CheckOptions},
+            **{"compare": CompareOptions, "export": ExportOptions, "check": CheckOptions, "inspect": InspectOptions},
         }
         self.options = {command: [name for name, _, _ in options_of(kind)] for command, kind in kinds.items()}
         of_runs = {name for method in METHODS for name, _, _ in options_of(method.run)}
@@ -245,7 +246,7 @@ class Writer:
             return ["--method", pick.choice(METHODS).name, "--seed=-1"]  # never begins
         if command == "check":
             return [pick.choice([TOY.removeprefix("--task="), self._value()]), "--episodes=2"]
-        if command in ("resume", "evaluate", "status", "export"):
+        if command in ("resume", "evaluate", "status", "export", "inspect"):
             run = pick.choice(self.place.runs) if pick.random() < 0.6 else self._path()
             return [run, TOY] if command != "status" and pick.random() < 0.8 else [run]
         if command in ("plot", "compare", "report"):
@@ -264,6 +265,8 @@ class Writer:
             return ["--engine=slurm"]
         if command == "report":
             return ["--no-figures", "--policies=none"]
+        if command == "inspect":
+            return ["--contexts=1", "--ranking-contexts=0"]
         return []
 
     def _hostile(self, command: str) -> list[str]:

@@ -73,28 +73,30 @@ def inspect(words: list[str]) -> int:
         raise UserError(f"Say where to write the pictures of {options.run_dir}: add -o FOLDER.")
     output = options.output or options.run_dir / FOLDER
     check_folder(output)
-    how = {"which": options.which, "previous": options.previous, "device": options.device}
     console = Console()
-    root = output.absolute()  # an environment may change the directory
+    found = _look(console, options, output.absolute())  # an environment may change the directory
+    size = size_text(found.page.stat().st_size)
+    console.out(f"\nwrote {output / found.page.name} ({size}): open it in a browser", highlight=False)
+    return 0
+
+
+def _look(console: Console, options: InspectOptions, output: Path) -> Inspection:
+    """Load the agent, make everything, and print what was found."""
+    how = {"which": options.which, "previous": options.previous, "device": options.device}
     with opened(options.run_dir, options.task, **how) as agent:
-        title = f"{heading(agent)}, {options.which} checkpoint"
+        title, name = f"{heading(agent)}, {options.which} checkpoint", options.run_dir.resolve().name
         with console.status("loading") as status:
             found = inspect_run(
                 agent,
-                root,
+                output,
                 seed=options.seed,
                 contexts=options.contexts,
                 ranking_contexts=options.ranking_contexts,
-                subtitle=f"{options.which} checkpoint of {options.run_dir.resolve().name}, fresh contexts of seed "
-                f"{options.seed}",
+                subtitle=f"{options.which} checkpoint of {name}, fresh contexts of seed {options.seed}",
                 begins=status.update,
             )
     _print(console, title, found)
-    console.out(
-        f"\nwrote {output / found.page.name} ({size_text(found.page.stat().st_size)}): open it in a browser",
-        highlight=False,
-    )
-    return 0
+    return found
 
 
 def _print(console: Console, title: str, found: Inspection) -> None:
