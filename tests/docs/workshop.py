@@ -3,8 +3,8 @@
 What is run is what is written, but for these differences:
 
 - `top-erl train` and `resume` get a tenth of a second's worth of steps, and small batches (`SHORT`).
-- `top-erl check` plays 4 seeds instead of 16. `top-erl inspect` draws for ten seconds: its words go through its parser, and
-  `tests/inspection/test_inspect.py` runs it.
+- `top-erl check` plays 4 seeds instead of 16. `top-erl inspect` draws for ten seconds: its words go through its
+  parser only, and `tests/inspection/test_inspect.py` runs it.
 - `top-erl sweep` writes a script for SLURM instead of starting runs: it makes the settings of all runs, and the folder.
   `--dry-run` would measure every kind of run for seconds, and is left out (`tests/cli/test_sweeps.py` has one).
 - Runs and sweeps that a command reads are there before: copies of two tiny runs, and of the committed sweep in
