@@ -1,7 +1,7 @@
 """A contact task: Gymnasium's `Pusher-v5`, where an arm pushes an object to a goal. It lies elsewhere each time.
 
-The reference drives two of the seven joints, shoulder and elbow. The others hold the arm so that it bends sideways and
-its hand stays at the height of the object. Checked, then trained, from the project's root:
+The reference moves the hand over the table, two coordinates in metres; the controller turns forces on the hand into
+torques of the seven joints. Checked, then trained, from the project's root:
 
     top-erl check examples.pusher:PusherTask
     top-erl train --task examples.pusher:PusherTask
@@ -20,8 +20,18 @@ from top_erl.tasks import GymnasiumTask, PrimitiveConfig, TaskSpec
 
 Array = NDArray[np.float64]
 Env = gym.Env[Any, Any]
-DRIVEN = [0, 3]
-"""Shoulder pan and elbow, of the seven joints."""
+
+
+class Bent(gym.Wrapper[Any, Any, Any, Any]):
+    """Starts with the hand at the table between shoulder and object: from above it, random movements touch nothing."""
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; the object lies where the environment put it."""
+        _, info = self.env.reset(**options)
+        simulator: Any = self.unwrapped
+        bent = [0.19, 1.39, -0.04, -1.78, 0.0, -0.27, 0.0]
+        simulator.set_state(np.r_[bent, simulator.data.qpos[7:]], np.zeros(11))
+        return simulator._get_obs(), info
 
 
 class PusherTask(GymnasiumTask):
@@ -34,7 +44,7 @@ class PusherTask(GymnasiumTask):
         horizon=100,
         dt=0.05,
         metrics=("success", "distance"),
-        primitive=PrimitiveConfig(num_basis=4, tau=5.0, weights_scale=0.3, goal_scale=0.5, relative_goal=True),
+        primitive=PrimitiveConfig(num_basis=4, tau=5.0, weights_scale=0.1, goal_scale=0.2, relative_goal=True),
         return_size=50.0,
         success_rule="The object is within 10 cm of the goal at the last step.",
         description="An arm pushes an object to a goal.",
@@ -46,27 +56,28 @@ class PusherTask(GymnasiumTask):
         simulator: Any = env.unwrapped
         simulator.model.body("object").mass = 0.1
         mujoco.mj_setConst(simulator.model, simulator.data)
-        return env
+        return Bent(env)
 
     def position(self, env: Env) -> Array:
-        """Read the angles of the two joints."""
-        return np.array(env.unwrapped.data.qpos[DRIVEN])  # type: ignore[attr-defined]
+        """Read where the hand is over the table."""
+        return self.hand(env)[0][:2]
 
     def velocity(self, env: Env) -> Array:
-        """Read their velocities."""
-        return np.array(env.unwrapped.data.qvel[DRIVEN])  # type: ignore[attr-defined]
+        """Read how fast it moves there."""
+        return self.hand(env)[1][:2]
+
+    def hand(self, env: Env) -> tuple[Array, Array, Array]:
+        """Position and velocity of the hand, [3] each, and how joints move it, [3, 7]."""
+        simulator: Any = env.unwrapped
+        jacobian = np.zeros((3, simulator.model.nv))
+        mujoco.mj_jacBody(simulator.model, simulator.data, jacobian, None, simulator.model.body("tips_arm").id)
+        return simulator.data.body("tips_arm").xpos.copy(), jacobian @ simulator.data.qvel, jacobian[:, :7]
 
     def control(self, env: Env, desired_position: Array, desired_velocity: Array) -> Array:
-        """Compute torques of all seven joints, in Nm: springs and dampers."""
-        simulator: Any = env.unwrapped
-        angle, speed = np.zeros(7), np.zeros(7)
-        angle[DRIVEN], speed[DRIVEN] = desired_position, desired_velocity
-        reach = 0.4 + 0.32 * np.cos(simulator.data.qpos[3])  # along the upper arm, in metres
-        angle[1] = np.arcsin(min(0.26 / reach, 1.0))  # shoulder lift: the hand stays 26 cm below the shoulder
-        angle[[2, 4]] = -1.5, 1.5  # upper arm and forearm rolled: the elbow moves in the plane of the table
-        low, high = simulator.model.jnt_range[:7].T
-        torque = 8.0 * (np.clip(angle, low, high) - simulator.data.qpos[:7]) + 1.0 * (speed - simulator.data.qvel[:7])
-        return np.clip(torque, -2.0, 2.0)
+        """Compute torques, in Nm: a spring and a damper on the hand, which hold it 27 cm below the shoulder."""
+        position, velocity, jacobian = self.hand(env)
+        force = 200.0 * (np.r_[desired_position, -0.27] - position) + 15.0 * (np.r_[desired_velocity, 0.0] - velocity)
+        return np.clip(jacobian.T @ force, -2.0, 2.0)
 
     def metrics(self, env: Env, info: dict[str, Any]) -> dict[str, float]:
         """Measure how far the object is from the goal."""
@@ -74,5 +85,5 @@ class PusherTask(GymnasiumTask):
         return {"success": float(distance <= 0.1), "distance": distance}
 
     def measured_state(self, observation: Array) -> tuple[Array, Array]:
-        """Angles and velocities of all seven joints stand first in the observation."""
-        return observation[..., 0:7][..., DRIVEN], observation[..., 7:14][..., DRIVEN]
+        """The hand's place stands in the observation, behind the joints; it begins at rest."""
+        return observation[..., 14:16], np.zeros_like(observation[..., 14:16])
