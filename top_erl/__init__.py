@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from top_erl.primitives import register_primitive
     from top_erl.tasks import GymnasiumTask, Task, make_task, register_task
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Threads of PyTorch that wait for each other spin; when another process needs the core, a step then takes fifty
 # times as long. Sleeping after a short spin costs nothing measurable on an idle machine (docs/performance.md). The

@@ -3,6 +3,8 @@
 What is run is what is written, but for these differences:
 
 - `top-erl train` and `resume` get a tenth of a second's worth of steps, and small batches (`SHORT`).
+- `top-erl check` plays 4 seeds instead of 16. `top-erl inspect` draws for ten seconds: its words go through its
+  parser only, and `tests/inspection/test_inspect.py` runs it.
 - `top-erl sweep` writes a script for SLURM instead of starting runs: it makes the settings of all runs, and the folder.
   `--dry-run` would measure every kind of run for seconds, and is left out (`tests/cli/test_sweeps.py` has one).
 - Runs and sweeps that a command reads are there before: copies of two tiny runs, and of the committed sweep in
@@ -33,7 +35,8 @@ from top_erl.algorithms.registry import METHODS, find_method
 from top_erl.algorithms.top_erl.targets import TARGETS
 from top_erl.cli import main
 from top_erl.cli.extensions import IMPORTED
-from top_erl.cli.parsing import option_value
+from top_erl.cli.inspect import InspectOptions
+from top_erl.cli.parsing import option_value, parse
 from top_erl.config.changes import changed
 from top_erl.config.option_names import options_of
 from top_erl.config.run import RunConfig
@@ -53,7 +56,7 @@ RUN_NAMES = (
     "top_erl-reach-v3-seed0",
 )
 """Runs that pages speak of."""
-LOOKS = ("evaluate", "plot", "report", "compare", "status", "tasks", "methods", "check")
+LOOKS = ("evaluate", "inspect", "plot", "report", "compare", "status", "tasks", "methods", "check")
 """Commands that change nothing for those after them."""
 NOT_RUN = {
     "source .venv/bin/activate": "changes the shell that it is typed into",
@@ -81,7 +84,7 @@ class Workshop:
         for name in RUN_NAMES:
             shutil.copytree(run, folder / "runs" / name)
         shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "my_module.py").write_text("from examples.own_environment import ReacherTask as MyTask\n")
+        shutil.copytree(runs[REACHER], folder / "runs" / "own")
         shutil.copytree(SWEEP, folder / "sweeps" / "metaworld50")
         (folder / "contexts.csv").write_text(",".join(["0.1"] * 10) + "\n")
         self.names: dict[str, Any] = {
@@ -127,19 +130,33 @@ class Workshop:
         subprocess.run(words, cwd=self.folder, check=True, timeout=60, capture_output=True)
 
     def _top_erl(self, words: list[str]) -> None:
-        words = [str(self.folder / "runs" / "NAME") if word == "RUN" else word for word in words]
+        run = "runs/own" if "my_module:MyTask" in words else "runs/NAME"
+        words = [{"RUN": run, "my_module:MyTask": REACHER}.get(word, word) for word in words]
         words = [match for word in words for match in self._expanded(word)]
         kind = re.sub(r"\b(runs|sweeps)/[\w-]+", r"\1/NAME", " ".join(words))
         if words[0] in LOOKS and kind in self.done:
             return
         self.done.add(kind)
-        short = {"train": _short_train, "resume": _short_resume, "sweep": _short_sweep, "report": self._short_report}
-        words = short.get(words[0], list)(words)
+        if words[0] == "inspect":
+            options = parse(InspectOptions, words[1:], prog="top-erl inspect", description="")
+            assert (self.folder / options.run_dir / "config.yaml").exists()
+            return
+        words = self._shortened(words)
         try:
             code = main(words)
         except SystemExit as stop:  # --help
             code = int(stop.code or 0)
         assert code == 0, f"top-erl {' '.join(words)} ended with {code}"
+
+    def _shortened(self, words: list[str]) -> list[str]:
+        """A command that takes little time."""
+        if words[0] == "check" and "--episodes" not in words:
+            return [*words, "--episodes", "4"]
+        if words[0] == "resume":
+            return _fewer_steps(words, "300")
+        if words[0] == "report":
+            return self._short_report(words)
+        return {"train": _short_train, "sweep": _short_sweep}.get(words[0], list)(words)
 
     def _expanded(self, word: str) -> list[str]:
         """What a shell makes of runs/*."""
@@ -158,6 +175,7 @@ class Workshop:
 def _short_train(words: list[str]) -> list[str]:
     if "--help" in words or "--config" in words:
         return [*words, *(("--total-env-steps", "1") if "--config" in words else ())]
+    words = _fewer_steps(words, "1")
     known = {name for name, _, _ in options_of(_method(words).run)}
     given = {word.partition("=")[0].removeprefix("--") for word in words}
     extra = [f"--{name}={text}" for name, text in SHORT.items() if name in known - given]
@@ -170,8 +188,10 @@ def _method(words: list[str]) -> Any:
     return find_method("bbrl_cov" if name == "rank" else name)
 
 
-def _short_resume(words: list[str]) -> list[str]:
-    return [word if not word.isdigit() or int(word) < 1000 else "300" for word in words]
+def _fewer_steps(words: list[str], steps: str) -> list[str]:
+    """The words with another value of `--total-env-steps`, if that is among them."""
+    before = ["", *words]
+    return [steps if option == "--total-env-steps" else word for option, word in zip(before, words, strict=False)]
 
 
 def _short_sweep(words: list[str]) -> list[str]:

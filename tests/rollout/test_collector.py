@@ -104,8 +104,8 @@ def test_steps_worse_than_the_floor_count_as_the_floor_for_the_critic_alone(poli
     whole.start(policy, 2)
     floored.start(policy, 2)
     (every, full_scores), (third, scores) = whole.finish(), floored.finish()
-    # Rewards 1, 2, 4, 8, 16, 32, each plus the context, which is less than 2: the first three count as 6, the others as
-    # they are. Then 1 is taken off every step, and the sums of three are halved.
+    # Rewards 1, 2, 4, 8, 16, 32, each plus the context, which is less than 2: the first three count as 6, nothing else
+    # changes. Then 1 is taken off every step, and the sums of three are halved.
     context = every.state[:, 0, 0]
     assert (context.abs() < 2.0).all()
     expected = torch.stack((torch.full((2,), 0.5 * (3 * 6.0 - 3)), 0.5 * (56.0 + 3 * context - 3)), dim=-1)

@@ -55,8 +55,8 @@ def plot_ranking(found: CriticRanking, title: str, output: Path) -> list[Path]:
 def _explanation(found: CriticRanking) -> str:
     most = max(map(len, found.values))
     return (
-        f"{len(found.values)} fresh contexts, {most} movements sampled in each: what the critic thinks of a movement "
-        "before it is played, and its return. One colour is one context; dashed: both are equal."
+        f"{len(found.values)} fresh contexts, {most} movements sampled in each: the critic's value of a movement, "
+        "and its return. One colour is one context; dashed: equal."
     )
 
 
