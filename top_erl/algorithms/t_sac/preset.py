@@ -112,16 +112,15 @@ def _gymnasium(spec: TaskSpec) -> Preset:
     numbers, horizon = _GYMNASIUM, spec.horizon
     steps = horizon * max(1, round(numbers["steps"] / horizon))
     critic, policy = (math.ceil(numbers[name] * steps / numbers["steps"]) for name in ("critic", "policy"))
-    starts = min(critic, 100, horizon)
-    calls = math.ceil(critic / starts)
+    calls = math.ceil(critic / min(100, horizon))
     total = max(numbers["total"], steps)
     changes = {
         "collect.environments": steps // horizon,
         "collect.steps": steps,
         "replay.capacity": math.ceil(total / horizon),
         "learn.calls": calls,
-        "learn.critic_starts": starts,
-        "learn.policy_starts": max(1, math.ceil(policy / calls)),
+        "learn.critic_starts": math.ceil(critic / calls),
+        "learn.policy_starts": math.ceil(policy / calls),
         "learn.policy_start": math.ceil(numbers["policy_start"] / steps),
     }
     return _paper_run(changed(TSacConfig(), {**_OTHERS, **changes}), total)
