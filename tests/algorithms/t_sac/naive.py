@@ -46,7 +46,7 @@ def following(learner: Any, batch: Trajectories, noise: Tensor, how: str, choice
                 row.append(0.0)
                 continue
             action, _ = log_density(learner.policy, batch.state[b, t], noise[b, t])
-            one, two = (float(v) for v in values_of(learner.target_critics, batch.state[b, t], action[None]))
+            one, two = (value.item() for value in values_of(learner.target_critics, batch.state[b, t], action[None]))
             first = choice is not None and bool(choice[b, t])
             row.append({"mean": (one + two) / 2, "min": min(one, two), "random": one if first else two}[how])
         rows.append(row)
@@ -79,5 +79,5 @@ def policy_loss(learner: Any, batch: Trajectories, start: int, noise: Tensor, al
         action, log_prob = log_density(learner.policy, batch.state[b, start], noise[b])
         one, two = values_of(learner.critics, batch.state[b, start], action[None])
         losses.append(-torch.minimum(one, two) + alpha * log_prob)
-        densities.append(float(log_prob))
+        densities.append(log_prob.item())
     return torch.stack(losses).mean(), sum(densities) / len(densities)

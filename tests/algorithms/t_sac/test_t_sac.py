@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -107,7 +109,7 @@ def test_critic_steps_against_loops(rate: float, bound: float, monkeypatch: pyte
             optimizer.step()
         for slow, fast in zip(targets.parameters(), critics.parameters(), strict=True):
             slow.data = (1 - rate) * slow.data + rate * fast.data
-        assert float(stats.loss) == pytest.approx(float(sum(losses)) / 2, abs=1e-10)
+        assert float(stats.loss) == pytest.approx(sum(loss.item() for loss in losses) / 2, abs=1e-10)
         _close(learner.critics, critics)
         _close(learner.target_critics, targets)
 
@@ -124,13 +126,13 @@ def test_policy_steps_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [value.clone() for value in learner.critics.parameters()]
     for number, start in enumerate((0, 4, 7)):
         noise = torch.randn(5, 1, dtype=torch.float64)
-        alpha = math.log1p(math.exp(float(parameter)))
+        alpha = math.log1p(math.exp(parameter.item()))
         stats = learner.policy_step(batch, start, noise)
         optimizer.zero_grad()
         loss, density = naive.policy_loss(other, batch, start, noise, alpha)
         loss.backward()
         optimizer.step()
-        assert float(stats.loss) == pytest.approx(float(loss.detach()), abs=1e-7)  # α starts in single precision
+        assert float(stats.loss) == pytest.approx(loss.item(), abs=1e-7)  # α starts in single precision
         assert float(stats.entropy) == pytest.approx(-density, abs=1e-9)
         assert float(stats.entropy_coefficient) == pytest.approx(alpha, abs=1e-7)
         if number:
@@ -139,8 +141,8 @@ def test_policy_steps_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
             of_coefficient.step()
         for mine, theirs in zip(learner.policy.parameters(), other.policy.parameters(), strict=True):
             torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
-        assert float(learner.coefficient.raw) == pytest.approx(float(parameter), abs=1e-6)
-    assert float(parameter) != pytest.approx(raw, abs=0.01)
+        assert learner.coefficient.raw.item() == pytest.approx(parameter.item(), abs=1e-6)
+    assert parameter.item() != pytest.approx(raw, abs=0.01)
     assert all(torch.equal(old, new) for old, new in zip(before, learner.critics.parameters(), strict=True))
 
 
@@ -228,6 +230,18 @@ def test_what_cannot_be_is_told(changes: dict[str, Any], sentence: str) -> None:
         _config(**changes)
 
 
+def test_no_extra_is_needed() -> None:
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(("stable_baselines3", "pink", "matplotlib", "onnx"), None))
+from top_erl import Agent
+agent = Agent("top_erl/ViaPointReacher-v0", method="t_sac")
+print(agent.predict(agent.training.task.begin([1]).observation, step=3).shape)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "(1, 5)\n"
+
+
 # ---------------------------------------------------------------------- learning
 
 
@@ -241,7 +255,7 @@ def test_it_finds_the_point() -> None:
     )
     learner = _learner(config)
     before = float(learner.evaluate(range(20)).returns.mean())
-    for number in range(1, 43):
+    for number in range(1, 37):
         learner.iterate(number)
     after = float(learner.evaluate(range(20)).returns.mean())
-    assert before < -3.0 < -1.5 < after
+    assert before < -3.0 < -2.0 < after
