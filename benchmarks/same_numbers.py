@@ -26,7 +26,7 @@ STEPS = {"arm": 4_000, "reach": 24_000}
 """Control steps of the short runs: some iterations with updates of both networks."""
 EVERY_FIFTH = ("--evaluation.interval", "5")
 """TCE and BBRL were evaluated less often on Meta-World up to version 0.1."""
-STEP_BASED = {"ppo": 12_000, "gsde": 12_000, "gtrxl": 8_000, "sac": 12_000, "pink": 12_000}
+STEP_BASED = {"ppo": 12_000, "gsde": 12_000, "gtrxl": 8_000, "sac": 12_000, "pink": 12_000, "t_sac": 8_000}
 """Step-based methods need more, since their iterations are longer."""
 CONSTANT_RATES = ("--learn.final-rate", "1")
 """TOP-ERL's learning rates fell one iteration earlier than those of the other methods up to version 0.1."""

@@ -28,6 +28,7 @@ SHORT: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("tce", "bbrl_cov", "bbrl_std"), EPOCHS),
     **dict.fromkeys(("ppo", "gsde", "gtrxl"), PASSES),
     **dict.fromkeys(("sac", "pink"), ROUNDS),
+    "t_sac": {**STEPS, "learn.critic_starts": 2, "learn.policy_starts": 2, "learn.policy_start": 0},
 }
 
 

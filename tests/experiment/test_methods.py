@@ -54,6 +54,10 @@ SHORT: dict[str, tuple[str, ...]] = {
     "gtrxl": (*STEPS, "--learn.batch-size=50", "--learn.epochs=1", "--network.layers=1"),
     "sac": (*STEPS, "--learn.update-every=50", "--learn.gradient-steps=1", "--learn.learning-starts=50"),
     "pink": (*STEPS, "--learn.update-every=50", "--learn.gradient-steps=1", "--learn.learning-starts=50"),
+    "t_sac": (
+        *(*STEPS, "--learn.batch-size=3", "--learn.calls=2", "--learn.critic-starts=2", "--learn.policy-starts=2"),
+        *("--learn.policy-start=0", "--learn.entropy-start=5"),
+    ),
 }
 """Options that shrink the laptop preset of each method to a second or two."""
 TIMES = {"wall_time", "steps_per_second"}
@@ -131,8 +135,7 @@ def test_a_trained_policy_is_evaluated_and_filmed(
     assert "3 fresh episodes" in capsys.readouterr().out
     assert film.stat().st_size > 10_000
     packages = json.loads((run / "fingerprint.json").read_text())["packages"]
-    by_steps = find_method(method).acts_by_steps
-    assert ({"stable-baselines3", "pink-noise-rl"} & set(packages) != set()) == by_steps
+    assert set(find_method(method).packages) == {"stable-baselines3", "pink-noise-rl"} & set(packages)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +157,7 @@ def test_mistakes_are_told(words: list[str], sentence: str, tmp_path: Path, caps
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("method", [method.name for method in METHODS if method.acts_by_steps])
+@pytest.mark.parametrize("method", [method.name for method in METHODS if method.packages])
 def test_a_missing_extra_names_its_command(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

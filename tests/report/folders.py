@@ -34,7 +34,7 @@ def write_run(
     """A run of `steps` environment steps, ten episodes and half a minute an iteration, evaluated in every one."""
     folder.mkdir(parents=True)
     whole = {"method": method, "task": task, "seed": seed, "total_env_steps": steps * len(scores), **(config or {})}
-    if method not in ("ppo", "sac", "pink"):
+    if method not in ("ppo", "sac", "pink", "t_sac"):
         whole["primitive"] = {"kind": "prodmp"}
     (folder / "config.yaml").write_text(yaml.safe_dump(whole))
     (folder / "fingerprint.json").write_text(json.dumps({**FINGERPRINT, **(fingerprint or {})}))

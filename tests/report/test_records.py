@@ -360,6 +360,7 @@ def test_what_may_be_mixed(tmp_path: Path) -> None:
     for method in ("sac", "pink"):
         both = {**packages, "stable-baselines3": "2.7", **({"pink-noise-rl": "2.0"} if method == "pink" else {})}
         write_run(tmp_path / method, [0.1], method=method, fingerprint={"packages": both})
+    write_run(tmp_path / "t_sac", [0.1], method="t_sac", fingerprint={"packages": packages})  # without the extra
     refuse_mixed(collect([tmp_path]).runs)
     write_run(tmp_path / "n", [0.1], task="metaworld/push-v3", fingerprint={"packages": {**packages, "metaworld": "3"}})
     with pytest.raises(UserError, match=r"version of metaworld is '3.1.1' in .*m, but '3' in .*n"):

@@ -48,6 +48,8 @@ class Method:
     """Can keep the policy that played each stored episode."""
     has_bf16: bool = False
     """Can multiply matrices in bfloat16."""
+    packages: tuple[str, ...] = ()
+    """Packages that decide its numbers, besides those of all methods."""
 
     @property
     def acts_by_steps(self) -> bool:

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 
-def adam_w(module: nn.Module, rate: float, decay: float) -> torch.optim.Optimizer:
+def adam_w(
+    module: nn.Module, rate: float, decay: float, betas: tuple[float, float] = (0.9, 0.999)
+) -> torch.optim.Optimizer:
     """AdamW with decoupled decay on matrices only; biases and normalisation are left alone."""
     matrices = [p for p in module.parameters() if p.dim() >= 2]
     vectors = [p for p in module.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
-    return _LeanAdamW([group for group in groups if group["params"]], lr=rate, fused=True)
+    return _LeanAdamW([group for group in groups if group["params"]], lr=rate, betas=betas, fused=True)
 
 
 def adam(module: nn.Module, rate: float, decay: float) -> torch.optim.Optimizer:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from top_erl.algorithms.bbrl import BBRL_COV, BBRL_STD
 from top_erl.algorithms.method import Method
 from top_erl.algorithms.sb3 import GSDE, GTRXL, PINK, PPO, SAC
+from top_erl.algorithms.t_sac import T_SAC
 from top_erl.algorithms.tce import TCE
 from top_erl.algorithms.top_erl import TOP_ERL
 from top_erl.errors import UserError, unknown_name
 
-METHODS: list[Method] = [TOP_ERL, TCE, BBRL_COV, BBRL_STD, PPO, GSDE, GTRXL, SAC, PINK]
+METHODS: list[Method] = [TOP_ERL, TCE, BBRL_COV, BBRL_STD, PPO, GSDE, GTRXL, SAC, PINK, T_SAC]
 """All methods, in the order in which they are listed."""
 
 

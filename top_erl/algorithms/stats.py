@@ -43,6 +43,20 @@ class PolicyStats:
     """Fraction of states whose covariance had to be projected."""
 
 
+@dataclass(frozen=True)
+class SoftPolicyStats:
+    """One step of a policy that is rewarded for its entropy, or the mean over an iteration's."""
+
+    loss: Tensor
+    """What is minimised."""
+    objective: Tensor
+    """Critic's value of the policy's actions."""
+    entropy: Tensor
+    """Entropy of the policy, estimated by the log-densities of those actions."""
+    entropy_coefficient: Tensor
+    """What the entropy is weighed with."""
+
+
 def trust_region_stats(new: Gaussian, projected: Projected, old: Gaussian) -> dict[str, Tensor]:
     """Where in the trust region around an old policy a new one is; entries of `PolicyStats`."""
     return {
@@ -53,7 +67,7 @@ def trust_region_stats(new: Gaussian, projected: Projected, old: Gaussian) -> di
     }
 
 
-Stats = TypeVar("Stats", CriticStats, PolicyStats)
+Stats = TypeVar("Stats", CriticStats, PolicyStats, SoftPolicyStats)
 
 
 def mean_stats(steps: list[Stats], kind: type[Stats]) -> Stats | None:
@@ -67,7 +81,7 @@ def _known(records: list[Stats], name: str) -> Tensor:
     return torch.stack(values)
 
 
-def named_numbers(critic: CriticStats | None, policy: PolicyStats | None) -> dict[str, float]:
+def named_numbers(critic: CriticStats | None, policy: PolicyStats | SoftPolicyStats | None) -> dict[str, float]:
     """The records of an iteration under the names of their columns; reading them waits for the device."""
     records = (("critic", critic), ("policy", policy))
     return {
@@ -78,14 +92,15 @@ def named_numbers(critic: CriticStats | None, policy: PolicyStats | None) -> dic
     }
 
 
-def columns() -> tuple[str, ...]:
+def columns(policy: type[PolicyStats | SoftPolicyStats] = PolicyStats) -> tuple[str, ...]:
     """Names of all statistics, in the order of the records."""
-    kinds = (("critic", CriticStats), ("policy", PolicyStats))
+    kinds: tuple[tuple[str, type[CriticStats | PolicyStats | SoftPolicyStats]], ...]
+    kinds = (("critic", CriticStats), ("policy", policy))
     return tuple(_column(prefix, field.name) for prefix, kind in kinds for field in fields(kind))
 
 
 _SHORT = {"regression_loss": "trust_region_loss"}
-_PLAIN = ("entropy", "kl_to_anchor", "mean_projected", "covariance_projected")
+_PLAIN = ("entropy", "entropy_coefficient", "kl_to_anchor", "mean_projected", "covariance_projected")
 
 
 def _column(prefix: str, name: str) -> str:

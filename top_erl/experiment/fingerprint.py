@@ -8,19 +8,17 @@ from datetime import datetime, timezone
 from importlib import metadata
 from typing import Any
 
-from top_erl.config.run import EpisodicRun
+from top_erl.algorithms.registry import find_method
 from top_erl.experiment.training import Training
 from top_erl.hardware.cores import available_cores
 
 _PACKAGES = ("top-erl", "torch", "numpy", "gymnasium", "mujoco", "metaworld", "safetensors")
-_STEP_PACKAGES = ("stable-baselines3", "pink-noise-rl")
-"""Packages that decide the numbers of step-based methods only."""
 
 
 def fingerprint(training: Training) -> dict[str, Any]:
     """What this run is made of: versions, seed, machine, task."""
     installed = {package.name.replace("_", "-"): package.version for package in metadata.distributions()}
-    wanted = _PACKAGES if isinstance(training.config, EpisodicRun) else (*_PACKAGES, *_STEP_PACKAGES)
+    wanted = (*_PACKAGES, *find_method(training.config.method).packages)
     versions = {name: installed[name] for name in wanted if name in installed}
     return {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),

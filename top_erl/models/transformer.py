@@ -78,15 +78,15 @@ class Sequences:
 class Block(nn.Module):
     """Pre-norm transformer block: causal self-attention, then an MLP of four times the width."""
 
-    def __init__(self, config: CriticConfig) -> None:
+    def __init__(self, config: CriticConfig, *, bias: bool = True) -> None:
         super().__init__()
         width, self.heads, self.dropout = config.width, config.heads, config.dropout
-        self.norm_attention = _norm(config)
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.attention_out = nn.Linear(width, width)
-        self.norm_mlp = _norm(config)
-        self.mlp_in = nn.Linear(width, 4 * width)
-        self.mlp_out = nn.Linear(4 * width, width)
+        self.norm_attention = _norm(config, bias=bias)
+        self.query_key_value = nn.Linear(width, 3 * width, bias=bias)
+        self.attention_out = nn.Linear(width, width, bias=bias)
+        self.norm_mlp = _norm(config, bias=bias)
+        self.mlp_in = nn.Linear(width, 4 * width, bias=bias)
+        self.mlp_out = nn.Linear(4 * width, width, bias=bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Transform tokens, [N, M, E]; each sees itself and the ones before."""
@@ -115,7 +115,7 @@ class TransformerCritic(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm_out = _norm(config)
         self.head = nn.Linear(config.width, 1, bias=False)
-        self._initialise()
+        initialise(self, config.layers)
 
     def forward(self, sequences: Sequences) -> Tensor:
         """Value the states and every prefix of the actions, `[V, Q_1, …, Q_L]`, [B, K, L + 1].
@@ -179,18 +179,19 @@ class TransformerCritic(nn.Module):
                 tokens = block(tokens)
         return self.head(self.norm_out(tokens)).view(shape)
 
-    def _initialise(self) -> None:
-        """Normal weights of std 0.02, residual outputs scaled by 1/√(2·layers), zero biases."""
-        for name, parameter in self.named_parameters():
-            if parameter.dim() < 2:
-                continue  # biases and LayerNorm, set below or by default
-            residual = name.endswith(("attention_out.weight", "mlp_out.weight"))
-            scale = (2 * self.config.layers) ** -0.5 if residual else 1.0
-            nn.init.normal_(parameter, std=0.02 * scale)
-        for module in self.modules():
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
+
+def initialise(critic: nn.Module, layers: int) -> None:
+    """Normal weights of std 0.02, residual outputs scaled by 1/√(2·layers), zero biases."""
+    for name, parameter in critic.named_parameters():
+        if parameter.dim() < 2:
+            continue  # biases and LayerNorm, set below or by default
+        residual = name.endswith(("attention_out.weight", "mlp_out.weight"))
+        scale = (2 * layers) ** -0.5 if residual else 1.0
+        nn.init.normal_(parameter, std=0.02 * scale)
+    for module in critic.modules():
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
 
 
-def _norm(config: CriticConfig) -> nn.Module:
-    return nn.LayerNorm(config.width) if config.layer_norm else nn.Identity()
+def _norm(config: CriticConfig, *, bias: bool = True) -> nn.Module:
+    return nn.LayerNorm(config.width, bias=bias) if config.layer_norm else nn.Identity()

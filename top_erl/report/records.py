@@ -206,7 +206,8 @@ def _uses(run: RunRecord, package: str) -> bool:
         return run.task.startswith("metaworld/")
     if package == "pink-noise-rl":
         return run.method == "pink"
-    return package != "stable-baselines3" or "primitive" not in run.config  # step-based methods have none
+    own = "primitive" in run.config or run.method == "t_sac"  # of the step-based methods, which have none, only one is
+    return package != "stable-baselines3" or not own
 
 
 def _version(run: RunRecord, package: str) -> Any:

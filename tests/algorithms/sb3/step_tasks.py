@@ -17,12 +17,12 @@ from top_erl.algorithms.sb3.config import (
     SacConfig,
     SacLearnConfig,
     SacNetworksConfig,
-    StepCollectConfig,
 )
 from top_erl.algorithms.sb3.learner import StepLearner
 from top_erl.algorithms.sb3.ppo import PpoLearner
 from top_erl.algorithms.sb3.sac import SacLearner
 from top_erl.algorithms.setup import Setup
+from top_erl.algorithms.stepwise.config import StepCollectConfig
 from top_erl.errors import RunStopped
 from top_erl.tasks import GymnasiumTask, Task, TaskSpec
 from top_erl.tasks.contract import Array

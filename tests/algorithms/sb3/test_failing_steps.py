@@ -23,8 +23,9 @@ from tests.rollout.failing_tasks import (
     WrongSpec,
 )
 from tests.rollout.toy_tasks import PointTask
-from top_erl.algorithms.sb3.environments import EnvironmentPool, Observer, StepVecEnv
+from top_erl.algorithms.sb3.environments import StepVecEnv
 from top_erl.algorithms.sb3.learner import StepLearner
+from top_erl.algorithms.stepwise.environments import EnvironmentPool, Observer
 from top_erl.errors import RunStopped, UserError
 from top_erl.tasks import Task
 
@@ -34,7 +35,7 @@ COLLECT = with_collect(ppo_config(), bootstrap=False, observe_time=False).collec
 
 def _environments(monkeypatch: pytest.MonkeyPatch, task: Task, seeds: list[int], steps: int = 99) -> StepVecEnv:
     """Two environments that play the given seeds, one after another."""
-    where = "top_erl.algorithms.sb3.environments.episode_seeds"
+    where = "top_erl.algorithms.stepwise.environments.episode_seeds"
     monkeypatch.setattr(where, lambda seed, stream, first, count: [seeds[first]])
     made = StepVecEnv(EnvironmentPool(task).take(2), Observer(task.spec, False), replace(COLLECT, environments=2), 0)
     made.begin(0, steps)
@@ -80,7 +81,7 @@ def test_what_cannot_begin_makes_way(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_iteration_with_episodes_that_fail(monkeypatch: pytest.MonkeyPatch, config: Any) -> None:
     bad = [PLAY + EXITS, PLAY + NAN, MEASURE + RAISES, MEASURE + NAN]
     seeds = [1, bad[3], bad[0], 3, 4, bad[1], 5, bad[2], *range(10, 50)]
-    where = "top_erl.algorithms.sb3.environments.episode_seeds"
+    where = "top_erl.algorithms.stepwise.environments.episode_seeds"
     monkeypatch.setattr(where, lambda seed, stream, first, count: [seeds[first]])
     learner: StepLearner = _make_learner(config, FailingSteps())
     first = learner.iterate(1)

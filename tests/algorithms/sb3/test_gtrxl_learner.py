@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from top_erl.algorithms.divergence import Diverged
-from top_erl.algorithms.sb3.config import StepCollectConfig
 from top_erl.algorithms.sb3.gtrxl import GtrxlLearner
 from top_erl.algorithms.sb3.gtrxl_config import GtrxlConfig, GtrxlLearnConfig
 from top_erl.algorithms.setup import Setup
+from top_erl.algorithms.stepwise.config import StepCollectConfig
 from top_erl.errors import UserError
 from top_erl.models.gtrxl import GatedTransformerConfig
 from top_erl.tasks import make_task

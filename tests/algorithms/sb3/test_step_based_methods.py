@@ -29,9 +29,9 @@ from top_erl.algorithms.sb3.config import (
     SacConfig,
     SacLearnConfig,
     SacNetworksConfig,
-    StepCollectConfig,
 )
 from top_erl.algorithms.sb3.learner import StepLearner
+from top_erl.algorithms.stepwise.config import StepCollectConfig
 from top_erl.errors import UserError
 
 # ---------------------------------------------------------------------- PPO and gSDE

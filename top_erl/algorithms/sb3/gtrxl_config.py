@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from top_erl.algorithms.sb3.config import StepConfig
+from top_erl.algorithms.stepwise.config import StepConfig
 from top_erl.errors import UserError
 from top_erl.models.gtrxl import GatedTransformerConfig
 

@@ -6,13 +6,13 @@ the counters are the whole state.
 
 A method subclasses `StepLearner`, builds its model in `make_model`, and names its losses.
 
-Axes: `B` episodes, `T` control steps, `S` features of an observation.
+Axes: `B` episodes, `S` features of an observation.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,20 +23,19 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor, nn
 
 from top_erl.algorithms.divergence import Diverged
-from top_erl.algorithms.learner import IterationStats, StepwiseLearner
+from top_erl.algorithms.learner import IterationStats
 from top_erl.algorithms.optim import flatten_state, restore_state
 from top_erl.algorithms.saved_state import check_state
-from top_erl.algorithms.sb3.config import Activation, NormalizeConfig, StepConfig
-from top_erl.algorithms.sb3.environments import EnvironmentPool, Observer, StepVecEnv
+from top_erl.algorithms.sb3.config import Activation, NormalizeConfig
+from top_erl.algorithms.sb3.environments import StepVecEnv
 from top_erl.algorithms.sb3.normalizing import normalizer_state, restore_normalizer
 from top_erl.algorithms.sb3.randomness import globally_seeded
 from top_erl.algorithms.sb3.statistics import MeanLogger
-from top_erl.algorithms.sb3.trials import FailureLog
 from top_erl.algorithms.setup import Setup
+from top_erl.algorithms.stepwise.config import StepConfig
+from top_erl.algorithms.stepwise.learner import EnvironmentLearner
 from top_erl.errors import UserError
-from top_erl.rollout.collector import Scores, joined_scores
 from top_erl.seeding import derive
-from top_erl.tasks.stepping import StepEnvironment
 
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {
     "tanh": nn.Tanh,
@@ -44,10 +43,9 @@ ACTIVATIONS: dict[Activation, type[nn.Module]] = {
     "leaky_relu": nn.LeakyReLU,
     "elu": nn.ELU,
 }
-_EVALUATION_CHUNK = 16  # episodes played together in an evaluation; bounds the simulators alive
 
 
-class StepLearner(StepwiseLearner):
+class StepLearner(EnvironmentLearner):
     """A model of Stable-Baselines3 at work on one task."""
 
     config: StepConfig
@@ -69,13 +67,8 @@ class StepLearner(StepwiseLearner):
             setup: The surroundings. Environments live in this process, whatever `setup.workers` says.
             normalize: What running statistics normalise; None: nothing.
         """
-        self.config, self.setup, self.spec = config, setup, setup.spec
-        self.total_iterations = setup.total_iterations
+        super().__init__(config, setup)
         self.iteration = 0
-        self.episodes_collected = self.env_steps = 0
-        self._check_steps()
-        self.observer = Observer(self.spec, config.collect.observe_time)
-        self.pool = EnvironmentPool(setup.task)
         environments = self.pool.take(config.collect.environments)
         self.environments = StepVecEnv(environments, self.observer, config.collect, setup.seed)
         self.normalizer = self._make_normalizer(normalize) if normalize and normalize.anything else None
@@ -165,13 +158,6 @@ class StepLearner(StepwiseLearner):
 
     # ------------------------------------------------------------------ the policy without exploration
 
-    def evaluate(self, seeds: Sequence[int]) -> Scores:
-        """Play the policy without exploration, one episode per seed, in batches."""
-        failed = FailureLog("Evaluation episode")
-        starts = range(0, len(seeds), _EVALUATION_CHUNK)
-        scores = [self._play(list(seeds[first : first + _EVALUATION_CHUNK]), first, failed) for first in starts]
-        return joined_scores(self.spec, scores)
-
     def act(self, observation: NDArray[np.float64], step: int) -> NDArray[Any]:
         """Choose actions without exploration, [B, A]; see `StepwiseLearner`."""
         count = len(observation)
@@ -189,46 +175,6 @@ class StepLearner(StepwiseLearner):
         )
         self._remembered = (count, step + 1)
         return np.asarray(actions)
-
-    def film(self, seed: int, every: int) -> list[NDArray[np.uint8]]:
-        """Play one episode without exploration; pictures, [H, W, 3], after each `every`-th step and the last."""
-        environment = StepEnvironment(self.setup.task, filmed=True)
-        pictures: list[NDArray[np.uint8]] = []
-        try:
-            environment.reset(seed)
-            drawn = 0  # steps made when the last picture was drawn
-            for step in range(1, self.spec.horizon + 1):
-                self._step([environment], step - 1)
-                if step % every and step < self.spec.horizon:
-                    continue
-                if environment.steps > drawn:  # an episode that is over keeps its last picture
-                    picture, drawn = environment.render(), environment.steps
-                pictures.append(picture)
-        finally:
-            environment.close()
-        return pictures
-
-    def _play(self, seeds: list[int], first: int, failed: FailureLog) -> Scores:
-        """Play one episode per seed, all together; the first of them has the number `first`."""
-        environments = self.pool.take(len(seeds))
-        for environment, seed in zip(environments, seeds, strict=True):
-            environment.reset(seed)
-        reward = np.stack([self._step(environments, step) for step in range(self.spec.horizon)], axis=1)  # [B, T]
-        metrics = [environment.metrics() for environment in environments]
-        good = [i for i, environment in enumerate(environments) if environment.failure is None]
-        for i, environment in enumerate(environments):
-            if environment.failure is not None:
-                failed.note(first + i, environment.failure)
-        measured = {name: np.array([metrics[i][name] for i in good]) for name in self.spec.metrics}
-        return Scores(reward[good].sum(-1), measured, len(seeds) - len(good))
-
-    def _step(self, environments: Sequence[StepEnvironment], step: int) -> list[float]:
-        """Make one step in environments whose episodes began together; rewards, 0 for episodes that are over."""
-        actions = self.act(np.stack([environment.observation for environment in environments]), step)
-        return [
-            0.0 if environment.over else environment.step(action).reward
-            for environment, action in zip(environments, actions, strict=True)
-        ]
 
     # ------------------------------------------------------------------ saving
 
@@ -256,10 +202,6 @@ class StepLearner(StepwiseLearner):
             saved = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
             restore_normalizer(self.normalizer, saved)
 
-    def close(self) -> None:
-        """Release the simulators."""
-        self.pool.close()
-
     def _modules(self) -> dict[str, nn.Module]:
         return {"policy": self.model.policy}
 
@@ -273,12 +215,3 @@ class StepLearner(StepwiseLearner):
             clip_reward=normalize.reward_clip,
             gamma=self.discount(),
         )
-
-    def _check_steps(self) -> None:
-        """Refuse iterations that would never see the end of an episode."""
-        collect, horizon = self.config.collect, self.spec.horizon
-        if collect.steps_per_environment < horizon:
-            raise UserError(
-                f"collect.steps ({collect.steps}) must be at least {collect.environments * horizon}, an episode of "
-                f"{horizon} steps in each of {collect.environments} environments, or episodes would never end."
-            )

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from top_erl.algorithms.learner import Learner
-from top_erl.algorithms.method import Method, check_variant
+from top_erl.algorithms.method import Method, Preset, check_variant
 from top_erl.algorithms.sb3.config import PpoConfig, SacConfig
 from top_erl.algorithms.sb3.extra import require_sb3
 from top_erl.algorithms.sb3.gtrxl_config import GtrxlConfig
 from top_erl.algorithms.sb3.preset import gsde_preset, gtrxl_preset, pink_preset, ppo_preset, sac_preset
 from top_erl.algorithms.setup import Setup
-from top_erl.config.run import RunConfig
+from top_erl.config.run import RunConfig, Scale
+from top_erl.tasks import TaskSpec
 
 _NO_NAME = tyro.conf.arg(name="")
+Build = Callable[[Any, Setup], Learner]
+PresetOf = Callable[[TaskSpec, Scale], Preset]
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,17 @@ def _gtrxl(config: GtrxlRun, setup: Setup) -> Learner:
     return GtrxlLearner(config.algorithm, setup)
 
 
-PPO = Method("ppo", "PPO: on-policy, an action every step (Stable-Baselines3).", PpoRun, _ppo, ppo_preset)
-GSDE = Method("gsde", "PPO with exploration noise that depends on the state (gSDE).", PpoRun, _ppo, gsde_preset)
-GTRXL = Method(
+_PACKAGES = ("stable-baselines3", "pink-noise-rl")
+
+
+def _method(name: str, description: str, run: type[RunConfig], build: Build, preset: PresetOf) -> Method:
+    return Method(name, description, run, build, preset, packages=_PACKAGES)
+
+
+PPO = _method("ppo", "PPO: on-policy, an action every step (Stable-Baselines3).", PpoRun, _ppo, ppo_preset)
+GSDE = _method("gsde", "PPO with exploration noise that depends on the state (gSDE).", PpoRun, _ppo, gsde_preset)
+GTRXL = _method(
     "gtrxl", "PPO with a gated transformer-XL that remembers past steps (GTrXL).", GtrxlRun, _gtrxl, gtrxl_preset
 )
-SAC = Method("sac", "SAC: off-policy, an action every step (Stable-Baselines3).", SacRun, _sac, sac_preset)
-PINK = Method("pink", "SAC with pink exploration noise (PINK).", SacRun, _sac, pink_preset)
+SAC = _method("sac", "SAC: off-policy, an action every step (Stable-Baselines3).", SacRun, _sac, sac_preset)
+PINK = _method("pink", "SAC with pink exploration noise (PINK).", SacRun, _sac, pink_preset)

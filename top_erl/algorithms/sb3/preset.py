@@ -13,9 +13,10 @@ from typing import Any
 
 from top_erl.algorithms.budget import laptop_budget, of_family
 from top_erl.algorithms.method import Preset
-from top_erl.algorithms.sb3.config import PpoConfig, SacConfig, StepConfig
+from top_erl.algorithms.sb3.config import PpoConfig, SacConfig
 from top_erl.algorithms.sb3.gtrxl_config import GtrxlConfig
 from top_erl.algorithms.sb3.tables import GTRXL, PINK, PPO, SAC, SDE, TOTAL_STEPS, Column
+from top_erl.algorithms.stepwise.config import StepConfig
 from top_erl.config.changes import changed
 from top_erl.config.run import EvaluationConfig, Scale
 from top_erl.tasks import TaskSpec

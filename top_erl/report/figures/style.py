@@ -60,8 +60,9 @@ METHODS = {
     "gsde": Look("gSDE", "#8c564b", marker="P"),
     "sac": Look("SAC", "#9467bd", marker="<"),
     "pink": Look("PINK", "#e377c2", marker=">"),
+    "t_sac": Look("T-SAC", "#3b3b3b", marker="h"),
 }
-"""Methods in the order of the paper's legend, in its colours."""
+"""Methods in the order of the paper's legend, in its colours; the last one is younger than the paper."""
 _OTHER_COLORS = ("#7f7f7f", "#bcbd22", "#393b79", "#637939", "#843c39", "#7b4173", "#3182bd", "#e6550d")
 """For methods that the paper does not have."""
 _VARIANT_DASHES: tuple[Dashes, ...] = ("-", (0, (5.0, 1.6)), (0, (3.0, 1.2, 1.0, 1.2)), (0, (1.6, 1.2)))
