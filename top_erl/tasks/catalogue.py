@@ -65,6 +65,9 @@ _TASKS: dict[str, _Entry] = {
     "top_erl/HopperJump-v0": _hopper_jump("HopperJump"),
     "top_erl/HopperJumpSparse-v0": _hopper_jump("HopperJumpSparse"),
     "top_erl/ViaPointReacher-v0": _Entry(f"{_REACHER}.task:ViaPointReacher", f"{_REACHER}.env:ViaPointReacherEnv", 50),
+    "top_erl/ViaPointReacherJump-v0": _Entry(
+        f"{_REACHER}.task:ViaPointReacherJump", f"{_REACHER}.env:ViaPointReacherJumpEnv", 50
+    ),
     **{task_id(name): _metaworld(name) for name in METAWORLD_TASKS},  # the package's own namespace is `Meta-World/`
 }
 
