@@ -23,7 +23,7 @@ from top_erl.hardware.cores import Crowding
 from top_erl.models.bf16 import bf16_is_faster
 from top_erl.primitives import Primitive, make_primitive
 from top_erl.rollout.collector import EpisodeCollector, Scores
-from top_erl.rollout.player import make_player
+from top_erl.rollout.pool import make_player
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import TaskSpec, make_task
 

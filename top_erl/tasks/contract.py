@@ -6,9 +6,9 @@ happened. Everything is NumPy; a task knows nothing of networks, so worker proce
 
 Axes: `B` episodes, `T` control steps (`spec.horizon`), `S` observation entries, `D` degrees of freedom.
 
-A task may also be advanced in parts, so that a policy can answer to what happens: `advance` tracks the next steps of the
-references and shows the instant after them, and `play` tracks the rest. Rewards and metrics come whole, at the end: some
-rewards are decided only then (`markov.py`), so that a part could not say them.
+A task may also be advanced in parts, so that a policy can answer to what happens: `advance` tracks the next steps of
+the references and shows the instant after them, and `play` tracks the rest. Rewards and metrics come whole, at the end:
+some rewards are decided only then (`markov.py`), so that a part could not say them.
 
 Two rules make runs repeatable and parallel collection exact:
 
