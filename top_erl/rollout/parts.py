@@ -86,9 +86,8 @@ class EpisodesInParts:
             played = play_rest(self._task, seeds, whole[rows], reference[rows])
         elif rows:
             played = play_episodes(self._task, seeds, whole[rows], begun=False)
-        return with_failed_starts(
-            self._task.spec, blank_starts(self._task.spec, len(self._seeds), self._failures), played
-        )
+        spec = self._task.spec
+        return with_failed_starts(spec, blank_starts(spec, len(self._seeds), self._failures), played)
 
     @property
     def _alive(self) -> list[int]:

@@ -157,7 +157,7 @@ class _Desk:
         elif not part.step:
             self._parts = EpisodesInParts(task, part.seeds, waiting=part.seeds == self._begun)
         self._begun = []
-        if self._parts is None or not self._parts.are_at(part.seeds, part.step):
+        if not part.seeds or self._parts is None or not self._parts.are_at(part.seeds, part.step):
             return None
         self._board.note_call(self._number, len(part.seeds))
         return self._parts.play(part.reference) if last else self._parts.advance(part.reference)

@@ -140,14 +140,15 @@ class GymnasiumTask(Task):
         reference = checked_part(spec, reference, len(episodes), self._steps)
         count, steps = reference.shape[:2]
         self._steps += steps
-        starts = [np.empty((count, size)) for size in (spec.observation_dim, spec.num_dof, spec.num_dof)]
+        observation, position, velocity = (
+            np.empty((count, size)) for size in (spec.observation_dim, spec.num_dof, spec.num_dof)
+        )
         for index, episode in enumerate(episodes):
             episode.seen.append(np.empty((steps, spec.observation_dim)))
             episode.paid.append(np.zeros(steps))
             self._play_one(episode, reference[index], episode.seen[-1], episode.paid[-1])
-            for into, values in zip(starts, self._pause(episode), strict=True):
-                into[index] = values
-        return EpisodeStarts(*starts)
+            observation[index], position[index], velocity[index] = self._pause(episode)
+        return EpisodeStarts(observation, position, velocity)
 
     def play(self, reference: Array) -> EpisodeOutcomes:
         """Track the references, [B, T, 2D], to the end of the episodes just begun, one after another."""
