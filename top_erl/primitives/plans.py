@@ -77,8 +77,8 @@ class PlanMovements:
         state = (values.unsqueeze(1) for values in (params, position, velocity))  # [B, 1, ...]
         return self.primitive.segments(basis.unsqueeze(0), *state).squeeze(1)
 
-    def grid(self, stride: int, device: torch.device) -> SegmentGrid:
-        """Matrices of plans that start at every stored token, at the actions of all later tokens, float32."""
+    def grid(self, stride: int, device: torch.device, dtype: torch.dtype = torch.float32) -> SegmentGrid:
+        """Matrices of plans that start at every stored token, at the actions of all later tokens."""
         tokens = torch.arange(self.horizon // stride, dtype=torch.float64) * stride  # [m]
         basis = [
             torch.nn.functional.pad(
@@ -86,7 +86,7 @@ class PlanMovements:
             )  # a plan has no actions before its start
             for index, start in enumerate(tokens.tolist())
         ]
-        return SegmentGrid(torch.stack(basis).to(device=device, dtype=torch.float32))
+        return SegmentGrid(torch.stack(basis).to(device=device, dtype=dtype))
 
     def _lasting(self, tau: float) -> Primitive:
         """The primitive with another duration, whose tables reach to the end of an episode."""
