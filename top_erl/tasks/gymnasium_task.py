@@ -9,6 +9,7 @@ Axes: `B` episodes, `T` control steps, `S` observation entries, `D` degrees of f
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -192,6 +193,12 @@ class GymnasiumTask(Task):
                 picture, seen = drawn(self.spec.id, episode.env), episode.step
             pictures.append(picture)
         return pictures
+
+    def around(self, env: Env) -> GymnasiumTask:
+        """The same task, played in an environment that exists already, one episode at a time."""
+        other = copy.copy(self)
+        other._envs, other._episodes, other._steps = [env], [], 0
+        return other
 
     def close(self) -> None:
         """Close the environments."""
