@@ -37,7 +37,7 @@ def opened(run: Path, task: str | None = None) -> Iterator[Agent]:
         learner = agent.training.learner
         if isinstance(learner, EpisodicLearner) and isinstance(learner.collector, ReplanningCollector):
             raise UserError(
-                f"it replans every {learner.collector.every} steps, and the figures of policies show one plan an episode."
+                f"It replans every {learner.collector.every} steps; the figures of policies show one plan an episode."
             )
         if isinstance(learner, EpisodicLearner):
             # a few episodes are played sooner here than worker processes start; the numbers are the same
