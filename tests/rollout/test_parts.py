@@ -134,9 +134,9 @@ def test_what_was_not_asked_for_is_no_obstacle(pool: WorkerPool) -> None:
     [
         "top_erl/ViaPointReacher-v0",
         "top_erl/ViaPointReacherJump-v0",
-        "top_erl/BoxPushingDense-v0",
         "top_erl/HopperJumpSparse-v0",
-        "metaworld/reach-v3",
+        "top_erl/BoxPushingJumpDense-v0",
+        "metaworld/push-jump-v3",
     ],
 )
 def test_a_task_in_parts_is_the_task(id: str) -> None:
