@@ -1,7 +1,7 @@
 """The step environments of Meta-World tasks whose goal jumps in the middle of an episode: reach and push.
 
-Everything else is as in `env.py`. The second goal is drawn as Meta-World draws the first, from the same range and as far
-from the object's start; the observation shows the goal as it is now, and rewards and success go by it.
+Everything else is as in `env.py`. The second goal is drawn as Meta-World draws the first, from the same range and as
+far from the object's start; the observation shows the goal as it is now, and rewards and success go by it.
 """
 
 from __future__ import annotations
