@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: train test fuzz faults lint format types bench results clean
+.PHONY: train test fuzz faults lint format types bench results docs dist clean
 
 train: $(VENV)/.installed-run  ## install, then train the built-in task with the defaults (ARGS="--seed 1" for others)
 	$(BIN)/top-erl train $(ARGS)
@@ -36,8 +36,15 @@ faults: $(VENV)/.installed-dev  ## what may go wrong, tried on purpose, in 15 mi
 results: $(VENV)/.installed-dev  ## tables and figures of README, docs and results, from the raw files
 	$(BIN)/python -m results.make
 
+docs: $(VENV)/.installed-dev  ## the site, into docs/_site; a warning or a dead link is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir docs/_site/.doctrees --conf-dir docs . docs/_site
+	@echo "The site is there: docs/_site/index.html"
+
+dist: $(VENV)/.installed-dev  ## build wheel and source distribution into dist/, install them into a bare environment, try them
+	.ci/dist
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* build dist docs/_site docs/hyperparameters *.egg-info
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

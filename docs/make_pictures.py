@@ -1,6 +1,6 @@
-"""Draw the pictures of docs/tasks.md: gains and scales, on the example of an environment of one's own.
+"""Draw the pictures of docs/tasks.md: measured state, gains and scales, on the examples of environments of one's own.
 
-From the project's root: python docs/make_pictures.py
+From the project's root: python -m docs.make_pictures
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples.own_environment import ReacherTask
+from examples.pusher import DRIVEN, PusherTask
 from top_erl.check.trials import movement, play
 from top_erl.primitives import PrimitiveConfig, make_primitive
 
 Array = NDArray[np.float64]
 HERE = Path(__file__).parent
-GREY, BLUE, RED = "#b8c1c6", "#1f77b4", "#d62728"
+GREY, BLUE, RED, GREEN = "#b8c1c6", "#1f77b4", "#d62728", "#2a8a57"
+PARTS = {"joint angles": 7, "joint velocities": 7, "fingertips": 3, "object": 3, "goal": 3}
+"""Pusher's observation, as Gymnasium describes it."""
 
 
 class Soft(ReacherTask):
@@ -54,30 +57,81 @@ def draw_gains() -> None:
     figure.savefig(HERE / "tasks_gains.png", dpi=110)
 
 
+def draw_state() -> None:
+    """Where an observation holds the robot's state, and what a reference does that begins there, or elsewhere."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 3.9), layout="constrained")
+    strip, below = figure.subfigures(2, 1, height_ratios=(1, 2.1))
+    _draw_entries(strip.subplots())
+    panels, task = below.subplots(1, 2, sharey=True), PusherTask()
+    primitive = make_primitive(task.spec.primitive, task.spec.num_dof, task.spec.dt)
+    draw = np.random.default_rng(1).standard_normal(primitive.num_params)
+    before = np.arange(-20, 1) * task.spec.dt
+    times = np.arange(1, 41) * task.spec.dt
+    here, moving = np.full(2, 0.3), np.full(2, 0.25)  # a robot on its way
+    for panel, position, velocity, color, title in (
+        (panels[0], here, moving, BLUE, "right: the movement goes on from there"),
+        (panels[1], np.zeros(2), 4 * moving, RED, "wrong entries: it begins elsewhere, with a jerk"),
+    ):
+        reference = movement(task, primitive, draw, position, velocity)[: len(times), 0]
+        panel.plot(before, here[0] + moving[0] * before, color=GREY, linewidth=4, label="measured so far")
+        panel.plot(np.append(0, times), np.append(position[0], reference), color=color, label="reference")
+        panel.plot(0, position[0], "o", color=color, markersize=5)
+        panel.set_title(title, loc="left", fontsize=10)
+        panel.set_xlabel("seconds")
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("first joint, rad")
+    panels[0].legend(frameon=False, fontsize=8, loc="lower right")
+    task.close()
+    figure.savefig(HERE / "tasks_state.png", dpi=110)
+
+
+def _draw_entries(panel: Any) -> None:
+    """The entries of Pusher's observation in a row; those that `measured_state` returns are coloured."""
+    colors = dict.fromkeys(DRIVEN, BLUE) | {7 + joint: GREEN for joint in DRIVEN}
+    first = 0
+    for name, count in PARTS.items():
+        for entry in range(first, first + count):
+            color = colors.get(entry, "white")
+            panel.bar(entry, 1, width=0.86, color=color, edgecolor=GREY)
+            ink = "black" if color == "white" else "white"
+            panel.text(entry, 0.5, str(entry), ha="center", va="center", fontsize=8, color=ink)
+        panel.text(first + (count - 1) / 2, 1.15, name, ha="center", fontsize=9)
+        first += count
+    panel.text(3, -0.25, "position: entries 0 and 3", color=BLUE, ha="center", va="top", fontsize=9)
+    panel.text(10, -0.25, "velocity: 7 and 10", color=GREEN, ha="center", va="top", fontsize=9)
+    panel.set_ylim(-0.7, 1.6)
+    panel.axis("off")
+
+
 def draw_scales() -> None:
     """References of random parameters, with three scales."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.5, 2.6), layout="constrained")
+    figure = Figure(figsize=(7.5, 2.9), layout="constrained")
     panels = figure.subplots(1, 3, sharey=True)
     task = ReacherTask()
     draws = np.random.default_rng(0).standard_normal((12, 4))
+    times = np.arange(1, task.spec.horizon + 1) * task.spec.dt
     for panel, factor, title in zip(
         panels, (0.05, 1.0, 5.0), ("too small: hardly moves", "as in the example", "too large: full turns"), strict=True
     ):
         config = PrimitiveConfig(num_basis=3, weights_scale=0.3 * factor, goal_scale=factor, relative_goal=True)
         primitive = make_primitive(config, 1, task.spec.dt)
-        times = np.arange(1, task.spec.horizon + 1) * task.spec.dt
+        panel.axhspan(-np.pi, np.pi, color=GREY, alpha=0.25, linewidth=0)
         for draw in draws:
             panel.plot(times, movement(task, primitive, draw, np.zeros(1), np.zeros(1))[:, 0], color=BLUE, linewidth=1)
-        panel.set_title(title, loc="left", fontsize=10)
-        panel.set_xlabel(f"weights_scale {0.3 * factor:g}, goal_scale {factor:g}", fontsize=8)
-        panel.axhspan(-np.pi, np.pi, color=GREY, alpha=0.25, linewidth=0)
+        panel.set_title(f"{title}\nweights {0.3 * factor:g}, goal {factor:g}", loc="left", fontsize=9)
+        panel.set_xlabel("seconds")
+        panel.set_xticks([0, 0.5, 1])
         panel.spines[["top", "right"]].set_visible(False)
+    panels[0].text(0.02, np.pi + 0.3, "grey: one turn", fontsize=8, color="#5c6b73")
     panels[0].set_ylabel("a joint's reference, rad")
     figure.savefig(HERE / "tasks_scales.png", dpi=110)
 
 
 if __name__ == "__main__":
+    draw_state()
     draw_gains()
     draw_scales()

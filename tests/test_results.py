@@ -19,6 +19,7 @@ from results.make.runs import read_run
 from results.make.speed import steps
 from results.make.sweeps import draw_sweep, sweep_folders, sweep_table, take
 from top_erl.errors import UserError
+from top_erl.experiment.expected import FILE
 from top_erl.experiment.status_file import StatusFile
 from top_erl.sweep.definition import Sweep, write_sweep
 
@@ -38,6 +39,7 @@ def test_committed_tables_are_those_of_the_raw_files(tmp_path: Path) -> None:
     main(["--into", str(tmp_path), "--tables-only"])
     stale = [str(page) for page in copies if (tmp_path / page).read_text() != (ROOT / page).read_text()]
     assert not stale, "run `make results`"
+    assert (tmp_path / FILE.relative_to(ROOT)).read_text() == FILE.read_text(), "run `make results`"
 
 
 def test_a_number_changed_by_hand_is_put_right(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from top_erl.experiment.metrics import check_log
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import RunEnd, run_training
 from top_erl.experiment.training import Training
+from top_erl.experiment.zoo import in_zoo
 from top_erl.hardware.choice import Hardware
 from top_erl.limits import Limits, check_limits
 from top_erl.primitives import Reference
@@ -109,6 +110,7 @@ class Agent:
             The agent itself.
         """
         hooks = as_callback(callback)
+        self.training.check_learns()
         self.training.extend(self.num_timesteps + total_env_steps)
         folder = None if run_dir is None else RunFolder(Path(run_dir))
         if folder is not None:
@@ -187,17 +189,20 @@ class Agent:
         """
         return play_episode(self.training, where, seed)
 
-    def save(self, path: str | Path, *, replay: bool = True) -> None:
+    def save(self, path: str | Path, *, replay: bool = True, policy_only: bool = False) -> None:
         """Save to a folder; with the replay, a loaded agent goes on learning exactly as this one would.
 
-        An agent that was saved there before is replaced; anything else of the same name is left alone.
+        With `policy_only` the folder is small, and what is loaded from it can be played, but learns no more. An agent
+        that was saved there before is replaced; anything else of the same name is left alone.
         """
+        policy_only = policy_only or self.training.plays_only
         folder = RunFolder(Path(path))
         try:
             folder.check_saved()
             folder.hold()
             folder.check_saved()  # somebody may have been quicker
-            save_checkpoint(folder.saved, self.training.checkpoint(with_replay=replay))
+            checkpoint = self.training.checkpoint(with_replay=replay, policy_only=policy_only)
+            save_checkpoint(folder.saved, checkpoint)
             folder.write_fingerprint(self.training)
             folder.write_config(self.config)
         except OSError as error:
@@ -215,10 +220,10 @@ class Agent:
         previous: bool = False,
         which: Which = "last",
     ) -> Self:
-        """Load an agent saved by `save`, or a checkpoint of a run folder.
+        """Load an agent saved by `save`, a checkpoint of a run folder, or an agent that comes with the package.
 
         Args:
-            path: the folder.
+            path: the folder; `zoo/NAME` for an agent of the package.
             task: name a task that is code of your own, `module:Class`, unless it has been imported already: loading
                 a stranger's folder must not import what it asks for.
             device: torch device to use instead of the saved one.
@@ -228,7 +233,7 @@ class Agent:
         """
         if which not in get_args(Which):
             raise unknown_name("checkpoint", which, get_args(Which))
-        folder = RunFolder.open(Path(path))
+        folder = RunFolder.open(in_zoo(Path(path)))
         config = folder.config()
         refuse_unnamed_code(config, task)
         if device is not None:

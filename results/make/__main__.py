@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from results.make.expected import expected
 from results.make.faults import FAULTS
 from results.make.figures import FIGURES, draw
 from results.make.learning import LEARNING
@@ -14,6 +15,7 @@ from results.make.markdown import Tables, fill, pages
 from results.make.speed import SPEED
 from results.make.sweeps import draw_sweep, sweep_folders, sweep_table, take
 from top_erl.errors import UserError
+from top_erl.experiment.expected import FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.take is not None:
             print(f"raw files: {take(options.take, ROOT / 'results').relative_to(ROOT)}")
         changed = write_tables(ROOT, options.into)
+        expectations = options.into / FILE.relative_to(ROOT)
+        expectations.parent.mkdir(parents=True, exist_ok=True)
+        expectations.write_text(expected(ROOT / "results") + "\n", encoding="utf-8")
     except UserError as error:
         parser.exit(1, f"{error}\n")
     print(f"tables: {', '.join(map(str, changed)) or 'nothing has changed'}")

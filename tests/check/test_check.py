@@ -89,7 +89,9 @@ def test_nothing_is_found_where_nothing_is_wrong(check: Any) -> None:
     assert set(report.numbers) >= {"random movements", "tracking error", "speed"}
 
 
-@pytest.mark.parametrize("task", ["examples.own_environment:ReacherTask", "top_erl/ViaPointReacher-v0"])
+@pytest.mark.parametrize(
+    "task", ["examples.own_environment:ReacherTask", "examples.pusher:PusherTask", "top_erl/ViaPointReacher-v0"]
+)
 def test_examples_and_our_own_task_are_fine(task: str) -> None:
     report = check_task(task, episodes=3)
     assert [finding for finding in report.findings if finding.level != "hint"] == []

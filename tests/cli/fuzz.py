@@ -24,7 +24,10 @@ from types import FrameType
 
 from tests.experiment.variations import SMALL
 from top_erl.algorithms.registry import METHODS
+from top_erl.cli.check import CheckOptions
 from top_erl.cli.command import main
+from top_erl.cli.export import ExportOptions
+from top_erl.cli.inspect import InspectOptions
 from top_erl.cli.report import CompareOptions, ReportOptions
 from top_erl.cli.runs import EvaluateOptions, ResumeOptions, TrainOptions
 from top_erl.cli.show import PlotOptions, TasksOptions
@@ -32,6 +35,8 @@ from top_erl.cli.sweeps import StatusOptions, SweepOptions
 from top_erl.config.option_names import options_of
 
 CODES = {0, 1, 2, 75, 130}
+TOY = SMALL[0]
+"""Names the task of the runs, which is code: without it they are refused."""
 PATIENCE = 900
 """Seconds after which a line counts as hanging."""
 
@@ -130,6 +135,8 @@ class Outcome:
         if "Traceback" in self.err:
             return "a traceback"
         said = sum(line.startswith("top-erl: ") for line in self.err.splitlines())
+        if self.words[0] == "check" and self.code == 1 and not said:
+            return ""  # it has said on stdout what is wrong with the task
         if bool(self.code) != (said == 1):
             return f"exit code {self.code} with {said} sentences"
         return ""
@@ -209,7 +216,7 @@ class Writer:
         kinds = {
             **{"train": TrainOptions, "resume": ResumeOptions, "evaluate": EvaluateOptions, "plot": PlotOptions},
             **{"tasks": TasksOptions, "sweep": SweepOptions, "status": StatusOptions, "report": ReportOptions},
-            "compare": CompareOptions,
+            **{"compare": CompareOptions, "export": ExportOptions, "check": CheckOptions, "inspect": InspectOptions},
         }
         self.options = {command: [name for name, _, _ in options_of(kind)] for command, kind in kinds.items()}
         of_runs = {name for method in METHODS for name, _, _ in options_of(method.run)}
@@ -237,8 +244,11 @@ class Writer:
             if pick.random() < 0.8:
                 return [*SMALL, "--total-env-steps=1"]
             return ["--method", pick.choice(METHODS).name, "--seed=-1"]  # never begins
-        if command in ("resume", "evaluate", "status"):
-            return [pick.choice(self.place.runs) if pick.random() < 0.6 else self._path()]
+        if command == "check":
+            return [pick.choice([TOY.removeprefix("--task="), self._value()]), "--episodes=2"]
+        if command in ("resume", "evaluate", "status", "export", "inspect"):
+            run = pick.choice(self.place.runs) if pick.random() < 0.6 else self._path()
+            return [run, TOY] if command != "status" and pick.random() < 0.8 else [run]
         if command in ("plot", "compare", "report"):
             return [
                 pick.choice(self.place.runs) if pick.random() < 0.6 else self._path() for _ in range(pick.randint(0, 3))
@@ -255,6 +265,8 @@ class Writer:
             return ["--engine=slurm"]
         if command == "report":
             return ["--no-figures", "--policies=none"]
+        if command == "inspect":
+            return ["--contexts=1", "--ranking-contexts=0"]
         return []
 
     def _hostile(self, command: str) -> list[str]:

@@ -23,7 +23,20 @@ from top_erl.experiment.metrics_file import read_metrics
 from top_erl.experiment.presets import preset
 
 STEPS = f"--total-env-steps={6 * (4 + 4 * 3)}"  # 4 iterations
-COMMANDS = ["train", "resume", "evaluate", "export", "plot", "sweep", "status", "report", "compare", "tasks", "methods"]
+COMMANDS = [
+    "train",
+    "resume",
+    "evaluate",
+    "inspect",
+    "export",
+    "plot",
+    "sweep",
+    "status",
+    "report",
+    "compare",
+    "tasks",
+    "methods",
+]
 
 Output = pytest.CaptureFixture[str]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +17,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from rich.console import Console
 
 from tests.rollout.toy_tasks import ToyTask
 from top_erl import TopErl
 from top_erl.cli import main
 from top_erl.cli.pictures import captioned, scaled, side_by_side
-from top_erl.cli.video import picture_stride, thinned
+from top_erl.cli.video import Countdown, picture_stride, thinned
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import Task, catalogue, register_task
 from top_erl.tasks.contract import Array
@@ -93,6 +96,14 @@ def read_mp4(path: Path) -> tuple[Film, Picture]:
 
 
 # ---------------------------------------------------------------------- films
+
+
+def test_the_seconds_left_count_down_while_a_film_is_drawn() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with console.status(Countdown("drawing 9 pictures", time.perf_counter() + 1.2)):
+        time.sleep(1.5)
+    shown = re.findall(r"about (\d) s left|longer than (expected)", console.file.getvalue())
+    assert [key for key, _ in itertools.groupby(shown)] == [("2", ""), ("1", ""), ("", "expected")]
 
 
 def test_a_film_shows_the_policys_episodes(reacher: Path, tmp_path: Path, capsys: Output) -> None:

@@ -31,6 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "promp": {"primitive__kind": "promp", "algorithm__learn__critic_condition": "episode"},
     "promp padded": {"primitive__kind": "promp", "primitive__num_zero_start": 2, "primitive__num_zero_goal": 1},
     "dmp": {"primitive__kind": "dmp", "primitive__weights_scale": 20.0},
+    "bspline": {"primitive__kind": "bspline", "primitive__degree": 5, "primitive__end_at_rest": True},
     "relu": {"algorithm__policy__activation": "relu", "algorithm__policy__hidden": (8,)},
     "tanh": {"algorithm__policy__activation": "tanh", "standardised": False},
 }

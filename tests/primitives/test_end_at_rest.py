@@ -26,6 +26,8 @@ KINDS: dict[str, dict[str, object]] = {
     "promp padded": {"weights_scale": 0.5, "num_zero_start": 2, "num_zero_goal": 1},
     "dmp": {"weights_scale": 50.0, "goal_scale": 0.3, "alpha": 25.0},
     "dmp relative": {"weights_scale": 50.0, "goal_scale": 0.3, "relative_goal": True},
+    "bspline": {"weights_scale": 0.5, "goal_scale": 0.3},
+    "bspline settling later": {"weights_scale": 0.5, "relative_goal": True, "settling": 1.5, "degree": 4},
 }
 RESTARTING = [name for name in KINDS if "promp" not in name]
 
@@ -120,7 +122,7 @@ def test_velocity_is_the_derivative(name: str) -> None:
     assert errors[1] < 0.4 * errors[0] < 0.06
 
 
-@pytest.mark.parametrize("name", ["prodmp", "promp padded"])
+@pytest.mark.parametrize("name", ["prodmp", "promp padded", "bspline"])
 def test_runs_through_the_positions_of_the_plain_movement(name: str) -> None:
     """At a fine step, since a ProDMP is integrated on its own grid."""
     dt = 0.001

@@ -18,6 +18,8 @@ KINDS = {
     "promp padded": {"weights_scale": 0.5, "num_zero_start": 1},
     "dmp": {"weights_scale": 50.0, "goal_scale": 0.3, "alpha": 25.0},
     "dmp relative": {"weights_scale": 50.0, "goal_scale": 0.3, "relative_goal": True},
+    "bspline": {"weights_scale": 0.5, "goal_scale": 0.3},
+    "bspline settling later": {"weights_scale": 0.5, "relative_goal": True, "settling": 1.5, "degree": 4},
 }
 RESTARTING = [name for name in KINDS if "promp" not in name]
 

@@ -37,11 +37,14 @@ def _train(method: str, kind: str, folder: Path, *options: str) -> int:
     [
         ("bbrl_cov", "promp", ("--primitive.num-zero-start", "1")),
         ("bbrl_std", "dmp", ()),
+        ("bbrl_cov", "bspline", ()),
         ("tce", "promp", ()),
+        ("tce", "bspline", ("--primitive.end-at-rest",)),
         ("tce", "dmp", ("--primitive.weights-scale", "50")),
         ("top_erl", "dmp", ("--primitive.weights-scale", "50")),
         ("top_erl", "dmp", ("--learn.target", "q", "--collect.stride", "1")),
         ("top_erl", "promp", EPISODE),
+        ("top_erl", "bspline", ("--primitive.settling", "1.5")),
     ],
 )
 def test_short_trainings(method: str, kind: str, options: tuple[str, ...], tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ RESULTS = Path(__file__).parents[2] / "results"
         ({"goal_scale": float("nan")}, "goal_scale is nan; set it to a finite number"),
         ({"num_basis": 3, "num_basis_outside": 1}, "needs at least 4; raise num_basis"),
         ({"table_length_factor": 0}, "table_length_factor is 0"),
+        ({"degree": 2}, "degree is 2; set it to a whole number, 3 or more"),
+        ({"settling": 0.9}, "settling is 0.9; set it to a number of 1 or more"),
         ({"num_zero_start": -1}, "num_zero_start is -1; set it to a whole number, 0 or more"),
     ],
 )
@@ -44,6 +46,7 @@ def test_values(changes: dict[str, Any], message: str) -> None:
         ({"kind": "dmp"}, 1, -0.1, "dt is -0.1; set it to the control step"),
         ({"alpha": 500.0}, 2, 0.01, "keep it at 1000 or below"),
         ({"kind": "promp", "num_basis_outside": 1, "num_zero_start": 1}, 1, 0.1, "num_basis_outside, or num_zero_st"),
+        ({"kind": "bspline", "degree": 5, "num_basis": 2}, 1, 0.1, "of degree 5 needs at least 3; raise num_basis or"),
         ({"kind": "prodpm"}, 1, 0.1, "Unknown primitive.kind 'prodpm'; did you mean 'prodmp'?"),
     ],
 )
@@ -55,7 +58,7 @@ def test_what_depends_on_the_kind(changes: dict[str, Any], dof: int, dt: float, 
 def test_settings_of_other_kinds_are_ignored() -> None:
     """So that `--primitive.kind` can be changed by itself, whatever a task has set."""
     odd = {"relative_goal": True, "num_zero_goal": 2, "table_length_factor": 7, "auto_scale_basis": False}
-    for kind in ("prodmp", "promp", "dmp"):
+    for kind in ("prodmp", "promp", "dmp", "bspline"):
         assert make_primitive(PrimitiveConfig(kind=kind, **odd), 2, 0.1).num_dof == 2  # type: ignore[arg-type]
 
 

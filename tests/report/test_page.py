@@ -71,6 +71,27 @@ def test_only_shares_are_pooled_over_tasks(tmp_path: Path) -> None:
     assert not _find(data, HOPPER, "evaluation_success", "TOP-ERL", "env_steps")
 
 
+def test_the_critics_ranking_is_a_measure_if_it_was_logged(tmp_path: Path) -> None:
+    first, second, other = (
+        write_run(tmp_path, Invented(method, BOX_DENSE, seed))
+        for method, seed in (("top_erl", 0), ("top_erl", 1), ("sac", 0))
+    )
+    for run, value in ((first, "0.25"), (second, "")):  # measured now and then; never, though there is a column
+        header, *lines = (run / "metrics.csv").read_text().splitlines()
+        cells = [f"{line},{value if number % 3 == 0 else ''}" for number, line in enumerate(lines)]
+        (run / "metrics.csv").write_text("\n".join([f"{header},critic_ranking", *cells]) + "\n")
+    data = _data(tmp_path)
+    assert data["columns"][-1] == {
+        "name": "critic_ranking",
+        "title": "critic's ranking of movements",
+        "percent": False,
+    }
+    (curve, _) = [curve for curve in data["curves"] if curve["c"] == len(data["columns"]) - 1]  # steps, minutes
+    assert set(curve["mean"][0]) == {0.25}
+    assert set(curve["n"]) == {1}
+    assert "critic_ranking" not in str(_data(other)["columns"])
+
+
 def test_episodes_are_counted_anew_where_they_do_not_follow_from_steps(tmp_path: Path) -> None:
     """Episodes of 500 and of 100 steps: at the same step, other numbers of episodes."""
     write_grid(tmp_path, ["top_erl"], [REACH, BOX_DENSE], seeds=2)

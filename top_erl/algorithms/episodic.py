@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from top_erl.algorithms.config import ProjectionConfig, RatesConfig
 from top_erl.algorithms.learner import Learner
 from top_erl.algorithms.optim import flatten_state, restore_state, set_rate
-from top_erl.algorithms.saved_state import check_state
+from top_erl.algorithms.saved_state import check_state, check_tensors
 from top_erl.algorithms.setup import Setup
 from top_erl.models.policy import GaussianPolicy, PolicyConfig
 from top_erl.models.tools import seeded
@@ -130,6 +130,15 @@ class EpisodicLearner(Learner):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a saved state."""
         restore_state(state, self._modules(), self._optimizers())
+
+    def policy_state(self) -> dict[str, Tensor]:
+        """The policy alone."""
+        return flatten_state({"policy": self.policy}, {})
+
+    def load_policy(self, state: dict[str, Tensor]) -> None:
+        """Take over a policy that was saved alone."""
+        check_tensors(state, self.policy_state())
+        restore_state(state, {"policy": self.policy}, {})
 
     @abstractmethod
     def _modules(self) -> dict[str, nn.Module]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from top_erl.algorithms.ranking import CriticRanking
 from top_erl.errors import UserError
 from top_erl.rollout.collector import Scores
 
@@ -33,6 +34,8 @@ class Learner(ABC):
 
     columns: ClassVar[tuple[str, ...]]
     """Names of all statistics an iteration may report, in the order of `metrics.csv`."""
+    ranks_movements: ClassVar[bool] = False
+    """Whether its critic values whole movements, so that one may ask how well it ranks them."""
     total_iterations: int
     """Iterations of the whole run; schedules refer to it."""
     episodes_collected: int
@@ -59,6 +62,10 @@ class Learner(ABC):
     def evaluate(self, seeds: Sequence[int]) -> Scores:
         """Play the policy without exploration, one episode per seed."""
 
+    def rank_movements(self, contexts: int, *, seed: int, stream: str) -> CriticRanking:
+        """Sample movements in contexts of a random stream, play them, and see how the critic ranks them."""
+        raise UserError("The critic of this method values no whole movements, so that there is no ranking of them.")
+
     @abstractmethod
     def film(self, seed: int, every: int) -> list[NDArray[np.uint8]]:
         """Play one episode without exploration; pictures, [H, W, 3], after each `every`-th step and the last."""
@@ -74,6 +81,14 @@ class Learner(ABC):
     @abstractmethod
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a saved state."""
+
+    def policy_state(self) -> dict[str, Tensor]:
+        """The part of the state that playing needs, under names that begin with `policy.`."""
+        raise UserError("Only episodic methods have a policy that can be saved alone: save the whole agent.")
+
+    def load_policy(self, state: dict[str, Tensor]) -> None:
+        """Take over a policy that was saved alone, to play it; one that does not fit is refused."""
+        self.policy_state()  # says why not
 
     def replay_state(self) -> dict[str, Tensor]:
         """What is kept of past episodes, as plain tensors; methods without a replay have none."""

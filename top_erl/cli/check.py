@@ -14,8 +14,10 @@ from rich.text import Text
 
 from top_erl.check import Report, check_task
 from top_erl.check.picture import check_can_draw
+from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import parse
 from top_erl.cli.pictures import STILLS, check_picture_file
+from top_erl.config.files import write_whole
 from top_erl.errors import UserError
 
 _STYLES = {"error": "bold red", "warning": "yellow", "hint": "cyan"}
@@ -45,11 +47,13 @@ def check(words: list[str]) -> int:
     if options.picture is not None:
         check_can_draw()
         check_picture_file(options.picture, STILLS)
+    if options.json is not None:
+        check_output_file(options.json)
     report = check_task(options.task, options.episodes, options.picture)
     _print(Console(), report)
     if options.json is not None:
         try:
-            options.json.write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
+            write_whole(options.json, json.dumps(report.to_dict(), indent=2) + "\n")
         except OSError as error:
             raise UserError(f"Cannot write {options.json}: {error.strerror}.") from None
     return 1 if report.has_errors else 0

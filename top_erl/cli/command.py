@@ -24,6 +24,7 @@ Learn smooth reference trajectories with episodic reinforcement learning.
   top-erl resume RUN                    go on with a run that was stopped
   top-erl evaluate RUN --episodes 100   play the trained policy on fresh contexts
   top-erl evaluate RUN --video a.mp4    … and film it
+  top-erl inspect RUN                   look inside it: movements, correlations, what the critic knows
   top-erl export RUN -o policy.onnx     write it as one ONNX graph, to drive a robot with
   top-erl plot RUN [RUN ...]            draw learning curves
   top-erl sweep NAME                    train a set of runs: many methods, tasks and seeds
@@ -35,6 +36,7 @@ Learn smooth reference trajectories with episodic reinforcement learning.
   top-erl check TASK                    play a task of your own and say what is wrong or unwise
   top-erl methods                       list learning methods
   top-erl COMMAND --import MODULE ...   import a module first that registers methods, targets or primitives of your own
+  top-erl --version                     which version this is
 """
 
 _MODULES = {
@@ -44,6 +46,7 @@ _MODULES = {
     **dict.fromkeys(("report", "compare"), "report"),
     "check": "check",
     "export": "export",
+    "inspect": "inspect",
 }
 """Where each command is."""
 

@@ -30,7 +30,7 @@ class ExportOptions:
     """Options of `top-erl export`."""
 
     run_dir: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run, or of a saved agent."""
+    """Folder of the run, or of a saved agent; or zoo/NAME, an agent that comes with the package."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """File to write: policy.onnx if not given, or references.csv with --csv."""
     csv: Path | None = None

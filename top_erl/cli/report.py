@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -17,14 +18,15 @@ from rich.text import Text
 
 from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import parse
-from top_erl.config.files import write_whole
+from top_erl.config.files import refuse_link, write_whole
 from top_erl.errors import UserError
 from top_erl.experiment.lock import is_locked
+from top_erl.inspection.record import FOLDER, files_of, is_inspection, read_findings
 from top_erl.report.compare import Comparison, compare_runs
 from top_erl.report.page.build import FIGURES, Page, check_output, claim_output, is_report, write_page
 from top_erl.report.page.html import size_text
 from top_erl.report.page.pictures import Figure, numbers_figures
-from top_erl.report.records import Collection, collect, refuse_mixed
+from top_erl.report.records import Collection, RunRecord, collect, refuse_mixed
 from top_erl.report.settings import MISSING
 from top_erl.sweep.folder import read_failure
 
@@ -47,7 +49,8 @@ class ReportOptions:
     figures: bool = True
     """Draw the figures as well, as PNG and PDF beside the page."""
     policies: Literal["few", "all", "none"] = "few"
-    """Whose policies and critics to draw, of runs that have checkpoints: of a few methods and tasks, all, or none."""
+    """Whose policies and critics to draw, of runs that have checkpoints: of a few methods and tasks, all, or none. Runs
+    that `top-erl inspect` has looked into show its pictures instead."""
     task: tuple[str, ...] = ()
     """Tasks of your own, as module:Class, that may be imported to draw policies."""
     live: bool = False
@@ -79,6 +82,8 @@ def report(words: list[str]) -> int:
     if not 1.0 <= options.every <= 86_400.0:
         raise UserError(f"--every is a number of seconds from 1 to 86400, not {options.every:g}.")
     output = options.output or options.runs[0] / "report"
+    if options.output is None:
+        refuse_link(output)  # the folder may be a stranger's
     check_output(output)
     path = _follow(options, output) if options.live else _write(options, output)
     print(f"wrote {path} ({size_text(path.stat().st_size)}): open it in a browser")
@@ -145,10 +150,14 @@ def _goes_on(collection: Collection, paths: Sequence[Path]) -> bool:
 
 
 def _collect(options: ReportOptions, output: Path) -> Collection:
-    """Runs below the named folders; reports are none, neither this nor others."""
+    """Runs below the named folders; reports and inspections are none, neither this nor others."""
     found = collect(options.runs)
     own = os.path.realpath(output)
-    kept = [each for each in found.excluded if os.path.realpath(each.folder) != own and not is_report(each.folder)]
+    kept = [
+        each
+        for each in found.excluded
+        if os.path.realpath(each.folder) != own and not (is_report(each.folder) or is_inspection(each.folder))
+    ]
     return replace(found, excluded=kept)
 
 
@@ -164,12 +173,25 @@ def _draw(options: ReportOptions, collection: Collection, folder: Path) -> list[
         return []
     from top_erl.report.figures import draw_all  # brings matplotlib
 
-    return [*numbers_figures(draw_all(collection, folder)), *_draw_policies(options, collection, folder)]
+    inspected = {run.folder: inspected_figures(run) for run in collection.runs}
+    others = [run for run in collection.runs if not inspected[run.folder]]
+    drawn = [*numbers_figures(draw_all(collection, folder)), *_draw_policies(options, others, folder)]
+    return [*drawn, *itertools.chain(*inspected.values())]
 
 
-def _draw_policies(options: ReportOptions, collection: Collection, folder: Path) -> list[Figure]:
+def inspected_figures(run: RunRecord) -> list[Figure]:
+    """Pictures of a run that `top-erl inspect` has made in its folder, each with what it says."""
+    place = run.folder / FOLDER
+    return [
+        Figure(f"{run.folder.name}: {found.title[0].lower()}{found.title[1:]}. {found.sentence}", files)
+        for found in read_findings(place)
+        if (files := [file for file in files_of(place, found.kind) if file.is_file() and not file.is_symlink()])
+    ]
+
+
+def _draw_policies(options: ReportOptions, runs: Sequence[RunRecord], folder: Path) -> list[Figure]:
     """Figures of trained policies; without being asked, of a few methods and tasks only, since that takes its time."""
-    trained = [run for run in collection.runs if any(run.folder.glob("checkpoints/*"))]
+    trained = [run for run in runs if any(run.folder.glob("checkpoints/*"))]
     if options.policies == "none" or not trained:
         return []
     from top_erl.inspection.policies import CAPTIONS, draw_policies  # brings the networks' library

@@ -24,12 +24,14 @@ from top_erl.config.options import start_for
 from top_erl.config.run import RunConfig
 from top_erl.errors import RunDiverged, RunStopped, UserError
 from top_erl.experiment.configs import load_config, refuse_unnamed_code
+from top_erl.experiment.expected import warning_before
 from top_erl.experiment.folder import RunFolder, new_run_folder
 from top_erl.experiment.fresh import write_scores
 from top_erl.experiment.metrics import check_log, writes_tensorboard
 from top_erl.experiment.presets import preset
 from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.training import Training
+from top_erl.experiment.zoo import in_zoo
 from top_erl.report.curves import plot_runs, plotting_available
 from top_erl.rollout.collector import Scores
 from top_erl.seeding import episode_seeds
@@ -85,7 +87,7 @@ class EvaluateOptions:
     """Options of `top-erl evaluate`."""
 
     run_dir: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run, or of a saved agent."""
+    """Folder of the run, or of a saved agent; or zoo/NAME, an agent that comes with the package."""
     episodes: int | None = None
     """Episodes to play, each with a fresh context; default: 100, or with --video those that are filmed."""
     seed: int = 0
@@ -132,6 +134,8 @@ def train(words: list[str]) -> int:
         f"{hardware.threads} thread(s), {hardware.workers or 'no'} worker(s), into {folder.shown}",
         highlight=False,
     )
+    if not config_file and (warning := warning_before(options.run, start)):
+        console.out(warning, highlight=False)
     return _run(training, folder, console)
 
 
@@ -173,7 +177,8 @@ def _options_of(run: type[RunConfig]) -> type[TrainOptions]:
 def resume(words: list[str]) -> int:
     """Go on with a run."""
     options = parse(ResumeOptions, words, prog="top-erl resume", description="Go on with a run that was stopped.")
-    folder = RunFolder.open(options.run_dir)
+    folder = RunFolder.open(in_zoo(options.run_dir))
+    folder.check_is_run()
     check_log(folder.config().log)
     RUNS.append(folder.path)
     training = resume_training(

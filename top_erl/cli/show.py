@@ -14,6 +14,7 @@ from top_erl.cli.listing import print_namespace, print_tasks
 from top_erl.cli.outputs import check_output_file
 from top_erl.cli.parsing import parse
 from top_erl.errors import UserError
+from top_erl.experiment.expected import expected_results
 from top_erl.report.curves import plot_runs
 from top_erl.tasks import make_task
 from top_erl.tasks.opengl import choose_for_environments
@@ -75,6 +76,8 @@ def tasks(words: list[str]) -> int:
     table.add_row("metrics", ", ".join(spec.metrics))
     table.add_row("stride", str(spec.stride))
     table.add_row("primitive", str(spec.primitive))
+    known = expected_results().get(spec.id)
+    table.add_row("laptop preset", "not trained to its end so far" if known is None else str(known))
     console.print(table)
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,20 @@ _HOLD = 0.7
 """Seconds for which the last picture of an episode stays."""
 _TIMED_PICTURES = 5
 _PREVIEW_PICTURES, _PREVIEW_WIDTH = 5, 320
+
+
+@dataclass(frozen=True)
+class Countdown:
+    """Words with the seconds that are left, counted down for as long as they are shown."""
+
+    words: str
+    until: float
+    """When it should be over, by `time.perf_counter`."""
+
+    def __rich__(self) -> str:
+        """What to show at this moment."""
+        left = math.ceil(self.until - time.perf_counter())
+        return f"{self.words}, about {left} s left" if left > 0 else f"{self.words}, longer than expected"
 
 
 def check_renders(task: Task) -> None:
@@ -68,8 +83,9 @@ def _filmed(agent: Agent, seeds: Sequence[int], every: int, console: Console) ->
         title = [f"{spec.id}", f"{number} of {len(seeds)}", f"seed {seed}"]
         results = result_words(spec, learner.evaluate([seed]))
         console.out(f"filming {number} of {len(seeds)}: seed {seed}, {', '.join(results)}", highlight=False)
-        left, began = each * (len(seeds) - number + 1), time.perf_counter()
-        with console.status(f"drawing {len(_steps(spec, every))} pictures, about {math.ceil(left)} s left"):
+        began = time.perf_counter()
+        until = began + each * (len(seeds) - number + 1)
+        with console.status(Countdown(f"drawing {len(_steps(spec, every))} pictures", until)):
             pictures = learner.film(seed, every)
         each = time.perf_counter() - began
         for step, picture in zip(_steps(spec, every), pictures, strict=True):

@@ -98,11 +98,16 @@ class EvaluationConfig:
     """Iterations between evaluations; the first and the last iteration are always evaluated."""
     episodes: int = 50
     """Episodes per evaluation, on seeds of their own, the same every time."""
+    ranking_contexts: int = 0
+    """Contexts in which evaluations also measure `critic_ranking`, how well TOP-ERL's critic ranks the movements of one
+    context; each costs 16 episodes, which count neither as training steps nor as evaluation. 0: it is not measured."""
 
     def __post_init__(self) -> None:
         """Check the values."""
         if min(self.interval, self.episodes) < 1:
             raise UserError("evaluation.interval and evaluation.episodes must be at least 1.")
+        if self.ranking_contexts < 0:
+            raise UserError("evaluation.ranking_contexts must not be negative; 0 measures no ranking.")
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ class Checkpoint:
     """The run's configuration as plain data; empty if it is not known, as in checkpoints of the first format."""
     rows: str = ""
     """Hash of the run's rows so far; empty if they are not known."""
+    policy_only: bool = False
+    """Whether it holds a policy to play, and nothing to learn on with."""
 
 
 # ---------------------------------------------------------------------- writing
@@ -82,6 +84,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             "belongs_to": checkpoint.belongs_to,
             "config": checkpoint.config,
             "rows": checkpoint.rows,
+            **({"policy_only": True} if checkpoint.policy_only else {}),
             "files": {name: _digest(temporary / name) for name in _FILES},
         }
         (temporary / _META).write_text(json.dumps(_sealed(meta), indent=2), encoding="utf-8")
@@ -224,7 +227,7 @@ def load_checkpoint(path: Path, belongs_to: dict[str, Any]) -> Checkpoint:
                 tensors.append(load_file(path / name))
             except SafetensorError as error:
                 raise UserError(f"The checkpoint {path} is damaged ({name}: {error}); use an earlier one.") from None
-    known = {name: meta[name] for name in ("belongs_to", "config", "rows")}
+    known = {name: meta[name] for name in ("belongs_to", "config", "rows", "policy_only")}
     return Checkpoint(Progress(**meta["progress"]), state=tensors[0], replay=tensors[1], **known)
 
 
@@ -247,6 +250,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
                 "belongs_to": dict(meta["belongs_to"]),
                 "config": dict(meta.get("config", {})),
                 "rows": str(meta.get("rows", "")),
+                "policy_only": meta.get("policy_only", False) is True,
                 "files": {name: dict(meta["files"][name]) for name in _FILES},
             }
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -263,6 +263,14 @@ class RunFolder:
         """Load the checkpoint of a saved agent."""
         return self._fitting(load_checkpoint(self.saved, belongs_to))
 
+    def check_is_run(self) -> None:
+        """Refuse the folder of a saved agent where a run is wanted."""
+        if checkpoint_exists(self.saved):
+            raise UserError(
+                f"{self.shown} is a saved agent, not a run: load it in Python with Agent.load and call learn, or train "
+                f"anew with top-erl train --config {self.shown / 'config.yaml'}."
+            )
+
     def check_saved(self) -> None:
         """Refuse to save an agent over anything that is not a saved agent."""
         if (self.path / "metrics.csv").exists() or self.checkpoints.exists():

@@ -23,7 +23,7 @@ from top_erl.experiment.checkpoint import forget_after
 from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.display import Display
 from top_erl.experiment.folder import RunFolder
-from top_erl.experiment.metrics import make_sinks, metric_columns
+from top_erl.experiment.metrics import make_sinks
 from top_erl.experiment.metrics_file import Row, Sink, read_metrics
 from top_erl.experiment.standstill import SENTENCE, Standstill
 from top_erl.experiment.status_file import State, StatusFile
@@ -60,7 +60,7 @@ def run_training(
     callback = callback or BaseCallback()
     row: Row = {}
     if console is not None:
-        for remark in training.config.hyper_parameters.remarks(training.spec.horizon):
+        for remark in training.remarks():
             console.out(remark, highlight=False)
     callback.on_training_start()
     with (
@@ -232,8 +232,7 @@ def _for_this_session(folder: RunFolder, wanted: dict[str, Any]) -> tuple[RunCon
 
 def _open_sinks(training: Training, folder: RunFolder) -> list[Sink]:
     config = training.config
-    columns = metric_columns(training.spec.metrics, training.learner.columns)
-    return make_sinks(folder.path, config.log, config.to_dict(), columns, training.progress)
+    return make_sinks(folder.path, config.log, config.to_dict(), training.columns, training.progress)
 
 
 def _advance(training: Training, folder: RunFolder | None) -> Row:

@@ -26,7 +26,7 @@ _LEARNED = 4.0
 SENTENCE = (
     "Evaluations have not got better for a third of this run's budget. Is the task as it should be (top-erl check "
     "{task})? Is there still exploration (`entropy` in metrics.csv; --policy.initial-std, scales of the primitive)? "
-    "Does the critic learn (critic_loss; top-erl report RUN)? The run goes on; Ctrl-C stops and saves it."
+    "Does the critic know its task (critic_loss; top-erl inspect RUN)? The run goes on; Ctrl-C stops and saves it."
 )
 
 

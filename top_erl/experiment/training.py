@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import torch
 
 from top_erl.algorithms.method import Method
+from top_erl.algorithms.ranking import COLUMN as RANKING
 from top_erl.algorithms.registry import METHODS, find_method
 from top_erl.algorithms.setup import Setup
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.config.run import EpisodicRun, RunConfig, StoredEpisodes
 from top_erl.errors import UserError
 from top_erl.experiment.checkpoint import Checkpoint, Progress
-from top_erl.experiment.metrics import iteration_row
+from top_erl.experiment.metrics import iteration_row, metric_columns
 from top_erl.experiment.metrics_file import Row
 from top_erl.hardware.choice import Hardware, choose_hardware, prepare_process
 from top_erl.hardware.cores import Crowding
@@ -45,6 +47,8 @@ class Training:
         prepare_process(self.hardware.threads)
         self.total_iterations = config.total_iterations(self.spec.horizon)
         self.progress = Progress()
+        self.plays_only = False
+        """Whether a policy alone was restored: it can be played, and there is nothing to learn on with."""
         self._crowding = Crowding(self.hardware.threads) if self.hardware.threads > 1 else None
         device = _device(config.hardware.device)
         if config.hardware.precision == "bf16":
@@ -103,6 +107,7 @@ class Training:
 
     def advance(self) -> Row:
         """Do one iteration, evaluate if it is due, and return its numbers."""
+        self.check_learns()
         began = time.perf_counter()
         torch.set_num_threads(self.hardware.threads)  # another training in this process may have set others
         iteration = self.progress.iteration + 1
@@ -110,7 +115,8 @@ class Training:
         self.learner.prefill()
         stats = self.learner.iterate(iteration)
         speed = (self.learner.env_steps - steps_before) / (time.perf_counter() - began)
-        evaluation = self.evaluate() if self.evaluation_due(iteration) else None
+        due = self.evaluation_due(iteration)
+        evaluation, ranking = (self.evaluate(), self._ranking()) if due else (None, {})
         self.progress = Progress(
             iteration,
             self.learner.episodes_collected,
@@ -123,7 +129,15 @@ class Training:
                 "If other programs go on using the cores, stop it with Ctrl-C and resume it with --threads 1.",
                 self.hardware.threads,
             )
-        return iteration_row(self.progress, stats, evaluation, speed)
+        return iteration_row(self.progress, stats, evaluation, speed) | ranking
+
+    def check_learns(self) -> None:
+        """Refuse to train on with a policy alone."""
+        if self.plays_only:
+            raise UserError(
+                f"This agent of {self.config.task} is a policy alone, without the critic: it can be played, but does "
+                "not learn on. Train anew with its config.yaml."
+            )
 
     def evaluation_due(self, iteration: int) -> bool:
         """Whether an iteration ends with an evaluation: the first, the last, and every `interval`-th."""
@@ -134,18 +148,41 @@ class Training:
         count = episodes or self.config.evaluation.episodes
         return self.learner.evaluate(episode_seeds(self.config.seed, stream, 0, count))
 
-    def checkpoint(self, *, with_replay: bool = True) -> Checkpoint:
-        """The state at the end of an iteration."""
-        replay = self.learner.replay_state() if with_replay else {}
-        return Checkpoint(self.progress, self.belongs_to, self.learner.state_dict(), replay, self.config.to_dict())
+    @property
+    def columns(self) -> list[str]:
+        """All columns of its rows, in order."""
+        own = (*self.learner.columns, RANKING) if self.learner.ranks_movements else self.learner.columns
+        return metric_columns(self.spec.metrics, own)
+
+    def remarks(self) -> list[str]:
+        """What to say before the first iteration."""
+        said = self.config.hyper_parameters.remarks(self.spec.horizon)
+        if self.config.evaluation.ranking_contexts and not self.learner.ranks_movements:
+            said = [*said, f"{RANKING} is not measured: the critic of {self.config.method} values no whole movements."]
+        return said
+
+    def _ranking(self) -> Row:
+        """How well the critic ranks movements, if that is wanted and can be said; always of the same contexts."""
+        contexts = self.config.evaluation.ranking_contexts
+        if not (contexts and self.learner.ranks_movements):
+            return {}
+        found = self.learner.rank_movements(contexts, seed=self.config.seed, stream="ranking").mean
+        return {} if math.isnan(found) else {RANKING: found}
+
+    def checkpoint(self, *, with_replay: bool = True, policy_only: bool = False) -> Checkpoint:
+        """The state at the end of an iteration; with `policy_only`, what is needed to play it."""
+        replay = self.learner.replay_state() if with_replay and not policy_only else {}
+        state = self.learner.policy_state() if policy_only else self.learner.state_dict()
+        config = self.config.to_dict()
+        return Checkpoint(self.progress, self.belongs_to, state, replay, config, policy_only=policy_only)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take over a checkpoint's state; everything random follows from the counters."""
         try:
-            self.learner.check_state(checkpoint.state, checkpoint.replay)
-            self.learner.load_state_dict(checkpoint.state)
-            if checkpoint.replay:
-                self.learner.load_replay_state(checkpoint.replay)
+            if checkpoint.policy_only:
+                self.learner.load_policy(checkpoint.state)
+            else:
+                self._restore_learner(checkpoint)
             self.learner.episodes_collected = checkpoint.progress.episodes
             self.learner.env_steps = checkpoint.progress.env_steps
         except UserError:
@@ -155,7 +192,14 @@ class Training:
                 "The checkpoint does not fit this configuration: use the config.yaml it was saved with. "
                 f"{str(error).splitlines()[-1].strip()}"
             ) from None
-        self.progress = checkpoint.progress
+        self.progress, self.plays_only = checkpoint.progress, checkpoint.policy_only
+
+    def _restore_learner(self, checkpoint: Checkpoint) -> None:
+        """Take over all that was learned, after a look at all of it."""
+        self.learner.check_state(checkpoint.state, checkpoint.replay)
+        self.learner.load_state_dict(checkpoint.state)
+        if checkpoint.replay:
+            self.learner.load_replay_state(checkpoint.replay)
 
     def close(self) -> None:
         """Release the task and the workers."""

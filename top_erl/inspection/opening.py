@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,14 +26,15 @@ from top_erl.tasks import EpisodeStarts
 
 
 @contextmanager
-def opened(run: Path, task: str | None = None) -> Iterator[Agent]:
+def opened(run: Path, task: str | None = None, **how: Any) -> Iterator[Agent]:
     """The agent of a run's newest checkpoint, closed afterwards.
 
     Args:
         run: Run folder, or a folder that `Agent.save` has written.
         task: Names a task that is code, as in `Agent.load`.
+        how: Other arguments of `Agent.load`, such as `which`.
     """
-    agent = Agent.load(run, task=task)
+    agent = Agent.load(run, task=task, **how)
     try:
         learner = agent.training.learner
         if isinstance(learner, EpisodicLearner) and isinstance(learner.collector, ReplanningCollector):
@@ -56,6 +58,12 @@ def episodic_learner(agent: Agent) -> EpisodicLearner:
         f"{agent.config.method} chooses an action at every step and has no policy over whole movements; "
         "this figure is made of runs of top_erl, tce, bbrl_cov or bbrl_std."
     )
+
+
+def check_has_critic(agent: Agent) -> None:
+    """Refuse an agent whose critic was not saved with it: what is there in its place knows nothing."""
+    if agent.training.plays_only:
+        raise UserError("This agent is a policy alone, saved without its critic.")
 
 
 def heading(agent: Agent, variant: str = "") -> str:

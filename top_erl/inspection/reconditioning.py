@@ -144,11 +144,12 @@ def plot_reconditioning(shown: Reconditioned, title: str, output: Path) -> list[
         axes[0, 0].set_ylabel("position")
         axes[1, 0].set_ylabel("velocity (per s)")
         _add_legend(figure, axes[0, 0])
-        figure.tight_layout(rect=(0, 0.06, 1, add_heading(figure, title, _explanation(shown))))
+        figure.tight_layout(rect=(0, 0.06, 1, add_heading(figure, title, explanation(shown))))
         return save(figure, output)
 
 
-def _explanation(shown: Reconditioned) -> str:
+def explanation(shown: Reconditioned) -> str:
+    """What the picture shows, with the distances at the segments' starts."""
     (position, velocity), left = shown.jumps()
     exactly = "exactly" if left.max() < 1e-12 else f"within {left.max():.0e}"
     source = "the oldest stored episode" if shown.stored else "an episode played with exploration"

@@ -27,7 +27,7 @@ from top_erl.algorithms.top_erl.learner import TopErlLearner
 from top_erl.algorithms.top_erl.segments import Segments
 from top_erl.errors import UserError
 from top_erl.inspection.canvas import FAINT, OLD, PREFIX, STATE, add_heading, pyplot, save
-from top_erl.inspection.opening import fresh_episodes, heading, opened
+from top_erl.inspection.opening import check_has_critic, fresh_episodes, heading, opened
 from top_erl.models import Sequences
 from top_erl.models.tools import in_mode
 from top_erl.rollout.replay import EpisodeBatch
@@ -46,6 +46,17 @@ class Estimates:
     """The critic's, [B, T]."""
     received: Array
     """The return that was received, [B, T]."""
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance of what was received that the values explain; 1 at best, negative if they mislead."""
+        value, received = (torch.from_numpy(each.ravel()) for each in (self.value, self.received))
+        return float(explained_variance(value, received))
+
+    @property
+    def bias(self) -> float:
+        """Mean error: values too high are positive."""
+        return float((self.value - self.received).mean())
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,7 @@ def draw_values(run: Path, output: Path, seed: int = 0, *, episodes: int = 24, t
 @torch.no_grad()
 def critic_values(agent: Agent, seed: int = 0, episodes: int = 24) -> CriticValues:
     """Play fresh episodes with exploration and ask the critic about them."""
+    check_has_critic(agent)
     learner = agent.training.learner
     if isinstance(learner, TopErlLearner):
         return _top_erl_values(learner, learner.collector.stored(fresh_episodes(learner, episodes, seed)))
@@ -221,9 +233,8 @@ def _draw_all(axis: Any, kind: Estimates) -> None:
     axis.set(xlim=(ends[0] - margin, ends[1] + margin), ylim=(ends[0] - margin, ends[1] + margin))
     axis.axline((ends[0], ends[0]), slope=1.0, color=FAINT, lw=1.0, ls="--")
     axis.scatter(received, value, s=5, color=kind.color, alpha=0.25, lw=0, rasterized=True)
-    explained = float(explained_variance(torch.from_numpy(value), torch.from_numpy(received)))
-    bias = float((value - received).mean())
-    numbers = f"explained variance {round(explained, 2) + 0.0:.2f}\nmean error {bias:+.2g}"  # no minus before 0.00
+    bias = kind.bias
+    numbers = f"explained variance {round(kind.explained, 2) + 0.0:.2f}\nmean error {bias:+.2g}"  # no minus before 0.00
     paper = {"facecolor": "white", "alpha": 0.8, "lw": 0}
     place = (0.98, 0.03, "right", "bottom") if bias > 0.0 else (0.03, 0.97, "left", "top")  # the emptier corner
     x, y, horizontal, vertical = place

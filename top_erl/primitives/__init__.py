@@ -5,6 +5,7 @@ reference = primitive.trajectory(params, times, init_time=0.0, init_position=q, 
 """
 
 from top_erl.config.primitive import PrimitiveConfig
+from top_erl.primitives.bspline import BSpline
 from top_erl.primitives.distribution import TrajectoryDistribution
 from top_erl.primitives.dmp import Dmp
 from top_erl.primitives.interface import Primitive, SegmentGrid
@@ -14,6 +15,7 @@ from top_erl.primitives.reference import Reference
 from top_erl.primitives.registry import make_primitive, register_primitive
 
 __all__ = [
+    "BSpline",
     "Dmp",
     "Primitive",
     "PrimitiveConfig",

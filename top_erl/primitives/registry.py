@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.errors import UserError, unknown_name
+from top_erl.primitives.bspline import BSpline
 from top_erl.primitives.dmp import Dmp
 from top_erl.primitives.interface import Primitive
 from top_erl.primitives.prodmp import ProDmp
@@ -14,7 +15,7 @@ from top_erl.primitives.promp import ProMp
 PrimitiveFactory = Callable[[PrimitiveConfig, int, float], Primitive]
 """Makes a primitive from settings, degrees of freedom and control step; a subclass of `Primitive` is one."""
 
-_FACTORIES: dict[str, PrimitiveFactory] = {"prodmp": ProDmp, "promp": ProMp, "dmp": Dmp}
+_FACTORIES: dict[str, PrimitiveFactory] = {"prodmp": ProDmp, "promp": ProMp, "dmp": Dmp, "bspline": BSpline}
 
 
 def register_primitive(name: str, factory: PrimitiveFactory) -> None:

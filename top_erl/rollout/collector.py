@@ -6,7 +6,7 @@ Axes: `B` episodes, `T` control steps, `D` degrees of freedom, `P` primitive par
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,14 +152,19 @@ class EpisodeCollector:
         pending, self._pending = self._pending, None
         outcomes = self.player.outcomes()
         number = self.episodes_collected
-        rollout = self._rollout(pending, outcomes, [f"Episode {number + i}" for i in range(len(pending.seeds))])
+        good = self._good(outcomes, [f"Episode {number + i}" for i in range(len(pending.seeds))])
         self.episodes_collected += len(pending.seeds)
-        return rollout
+        return self._rollout(pending, outcomes, good)
 
     def play(self, policy: GaussianPolicy, seeds: Sequence[int], noise: Tensor | None = None) -> tuple[Rollout, Scores]:
-        """Play the policy's mean, or samples with noise, [B, P], on the given seeds; no training episodes."""
+        """Play the policy's mean, or samples with noise, [B, P], on the given seeds; no training episodes.
+
+        Those that fail are left out, and do not count among failures in a row: a seed may be asked for many times.
+        """
         pending, outcomes = self._played(policy, seeds, noise)
-        return self._rollout(pending, outcomes, ["It"] * len(seeds))
+        _warn_of(outcomes.failures.values())
+        good = [index for index in range(len(seeds)) if index not in outcomes.failures]
+        return self._rollout(pending, outcomes, good)
 
     def _played(
         self, policy: GaussianPolicy, seeds: Sequence[int], noise: Tensor | None = None
@@ -170,9 +175,8 @@ class EpisodeCollector:
         self.player.play(reference)
         return Planned(list(seeds), starts, reference, params, gaussian), self.player.outcomes()
 
-    def _rollout(self, pending: Planned, outcomes: EpisodeOutcomes, names: list[str]) -> tuple[Rollout, Scores]:
+    def _rollout(self, pending: Planned, outcomes: EpisodeOutcomes, good: list[int]) -> tuple[Rollout, Scores]:
         """The episodes that were played to the end, in full."""
-        good = self._good(outcomes, names)
         count, horizon = len(good), self.spec.horizon
         time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
         rollout = Rollout(
@@ -200,8 +204,7 @@ class EpisodeCollector:
     def good_starts(self, seeds: Sequence[int]) -> EpisodeStarts:
         """First instants of episodes that are not played, [B, ...]; without those that fail."""
         starts = self.player.begin(seeds)
-        for why in starts.failures.values():
-            _LOG.warning("%s. It is left out.", why.sentence)
+        _warn_of(starts.failures.values())
         good = startable(starts)
         if not good:
             raise RunStopped(f"None of {len(seeds)} episodes of {self.spec.id} could be begun: mend the environment.")
@@ -311,6 +314,12 @@ def joined_scores(spec: TaskSpec, parts: Sequence[Scores]) -> Scores:
         {name: np.concatenate([part.metrics[name] for part in good]) for name in good[0].metrics},
         failures,
     )
+
+
+def _warn_of(failures: Iterable[EpisodeFailure]) -> None:
+    """Say once of every failure that is unlike the others that an episode is left out."""
+    for sentence in dict.fromkeys(why.sentence for why in failures):
+        _LOG.warning("%s. It is left out.", sentence)
 
 
 def _scores(outcomes: EpisodeOutcomes, good: list[int]) -> Scores:

@@ -201,12 +201,12 @@ class W2Projection(_SquaredDistanceProjection):
 class FrobeniusProjection(_SquaredDistanceProjection):
     """Trust region in the Frobenius norm of the covariance; `scale_prec` concerns only the means.
 
-    The regression loss compares the factors, |L_new - L*|², instead of the covariances: a term of fourth
+    The regression loss compares the factors, `|L_new - L*|²`, instead of the covariances: a term of fourth
     order in the standard deviations explodes as a loss when the policy is far outside.
     """
 
     def covariance_distance(self, a: Gaussian, b: Gaussian) -> Tensor:
-        """|Σ_a - Σ_b|² in the Frobenius norm, [B] or []."""
+        """`|Σ_a - Σ_b|²` in the Frobenius norm, [B] or []."""
         if a.diagonal and b.diagonal:
             return frobenius.std_distance(a.factor, b.factor)
         return frobenius.factor_distance(a.matrix_factor(), b.matrix_factor())

@@ -220,10 +220,11 @@ def test_single_precision_loses_nothing_but_digits(recorded: Recording) -> None:
         {"relative_goal": False},
         {"relative_goal": True},
         {"kind": "dmp", "weights_scale": 20.0, "relative_goal": True},
+        {"kind": "bspline", "relative_goal": True},
         {"kind": "promp", "num_basis": 3},
         {"kind": "promp", "num_basis": 3, "num_zero_start": 1},
     ],
-    ids=["absolute", "relative", "dmp", "promp", "padded promp"],
+    ids=["absolute", "relative", "dmp", "bspline", "promp", "padded promp"],
 )
 def test_pairs_against_loops(covariance: str, contextual: bool, primitive: dict[str, Any]) -> None:
     config = _config(

@@ -18,13 +18,14 @@ KINDS: dict[str, dict[str, Any]] = {
     "prodmp relative": {"kind": "prodmp", "relative_goal": True},
     "dmp": {"kind": "dmp", "weights_scale": 20.0, "relative_goal": True},
     "promp": {"kind": "promp", "num_zero_start": 1},
+    "bspline": {"kind": "bspline", "relative_goal": True},
 }
 
 
 @pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize(
     ("name", "condition"),
-    [("promp", "episode"), *product(("prodmp", "prodmp relative", "dmp"), ("segment", "episode"))],
+    [("promp", "episode"), *product(("prodmp", "prodmp relative", "dmp", "bspline"), ("segment", "episode"))],
 )
 def test_the_same_parameters_give_the_same_actions(name: str, condition: str, stride: int) -> None:
     changes = {"collect": {"stride": stride}, "learn": {"critic_condition": "episode"}}

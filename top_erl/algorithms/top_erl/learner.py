@@ -24,6 +24,7 @@ from top_erl.algorithms.divergence import GradientSteps
 from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.algorithms.learner import IterationStats
 from top_erl.algorithms.optim import adam, adam_w
+from top_erl.algorithms.ranking import CriticRanking, rank_movements
 from top_erl.algorithms.saved_state import check_episodes
 from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, trust_region_stats
@@ -49,6 +50,7 @@ class TopErlLearner(EpisodicLearner):
 
     config: TopErlConfig
     columns = columns()
+    ranks_movements = True
 
     def __init__(self, config: TopErlConfig, setup: Setup) -> None:
         """Build networks, replay and optimisers; all randomness derives from the run's seed."""
@@ -276,6 +278,29 @@ class TopErlLearner(EpisodicLearner):
         """New actions under parameters, [B, K, P], from the segments' first states on (Sec. 4.3.1)."""
         actions = self.regenerate(batch, segments, params, condition)  # [B, K, L, 2D]
         return Sequences(batch.state, segments.starts, actions, segments.counts)
+
+    # ------------------------------------------------------------------ how well the critic ranks movements
+
+    def rank_movements(self, contexts: int, *, seed: int, stream: str) -> CriticRanking:
+        """Sample movements in contexts of a random stream, play them, and see how the critic ranks them."""
+        return rank_movements(
+            self.collector,
+            self.policy,
+            self.movement_values,
+            self.config.learn.discount,
+            contexts=contexts,
+            seed=seed,
+            stream=stream,
+        )
+
+    @torch.no_grad()
+    def movement_values(self, batch: EpisodeBatch) -> Tensor:
+        """Q(s_0, a_0 … a_{L-1}) of episodes, [B]; L is all of an episode, or as much as the critic is trained with."""
+        length = max(self.segmentation.lengths(batch.horizon))
+        first = Segments(batch.horizon, length, count=1, offset=0, stride=length).to(self.device)
+        state, action = send(batch.state, self.device), send(batch.action, self.device)
+        sequences = Sequences(state, first.starts, action[:, first.inside], first.counts)
+        return self.target.combine(in_mode(self.critics, training=False).last_value(sequences))[:, 0]
 
     # ------------------------------------------------------------------ divergence and saving
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from top_erl.config.files import write_whole
 from top_erl.errors import UserError, missing_extra
 
 GREY = "#5f6b73"
@@ -115,8 +117,10 @@ def save(figure: Any, output: Path) -> list[Path]:
     written = []
     for ending, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None})):
         path = output.with_name(f"{output.name}.{ending}")
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=ending, metadata=metadata)
         try:
-            figure.savefig(path, metadata=metadata)
+            write_whole(path, drawn.getvalue())
         except OSError as error:
             raise UserError(f"Cannot write {path}: {error.strerror or error}.") from None
         written.append(path)

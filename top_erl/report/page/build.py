@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from top_erl.config.files import write_whole
+from top_erl.config.files import refuse_link, write_whole
 from top_erl.errors import UserError
 from top_erl.report.page.curves import column_data, columns_of, curve_data, groups_of, seed_data
 from top_erl.report.page.html import MARK, page_html
@@ -38,6 +38,7 @@ class Page:
 def check_output(output: Path) -> None:
     """Refuse a folder that holds what this command did not write."""
     page = output / "index.html"
+    refuse_link(output / FIGURES)
     if output.exists() and not output.is_dir():
         raise UserError(f"{output} is a file: name a folder for the report with -o.")
     if page.exists():

@@ -27,7 +27,9 @@ CURVE_BUDGET = 4_000
 SEED_BUDGET = 80_000
 """Points of all single runs together; one is about 30 bytes of the page."""
 STATISTICS: tuple[Literal["iqm", "mean"], ...] = ("iqm", "mean")
-_TITLES = {**SCORES, ANY_STEP: "success at any step"}
+RANKING = "critic_ranking"
+"""How well a critic ranks the movements of one context, if the run was asked to measure it."""
+_TITLES = {**SCORES, ANY_STEP: "success at any step", RANKING: "critic's ranking of movements"}
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,11 @@ def groups_of(tasks: Sequence[str]) -> list[Group]:
 
 
 def columns_of(runs: Iterable[RunRecord]) -> list[str]:
-    """What was measured in evaluations: success first, then return, then the tasks' own measures."""
+    """What was measured in evaluations: success first, then return, the tasks' own measures, the critic's ranking."""
+    runs = list(runs)
     names = {name for run in runs for name in run.columns if name.startswith("evaluation_")}
-    return sorted(names, key=lambda name: (not is_share(name), name != "evaluation_return", len(name), name))
+    found = sorted(names, key=lambda name: (not is_share(name), name != "evaluation_return", len(name), name))
+    return [*found, RANKING] if any(len(run.curve(RANKING)[0]) for run in runs) else found
 
 
 def is_share(column: str) -> bool:

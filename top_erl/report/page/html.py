@@ -20,16 +20,16 @@ MARK = '<meta name="generator" content="top-erl report">'
 
 def page_html(data: dict[str, Any]) -> str:
     """The whole page."""
-    library, script = plotting_library(), "\n".join(_asset(name) for name in _SCRIPTS)
+    library, script = plotting_library(), "\n".join(asset(name) for name in _SCRIPTS)
     parts = {
         "policy": html.escape(_policy(library, script)),
         "title": html.escape(str(data["title"])),
-        "style": _asset("page.css"),
+        "style": asset("page.css"),
         "data": script_json(data),
         "library": library,
         "script": script,
     }
-    first, *rest = _asset("page.html").split("{{")
+    first, *rest = asset("page.html").split("{{")
     pieces = [first]
     for piece in rest:
         name, _, after = piece.partition("}}")
@@ -62,7 +62,8 @@ def _policy(*scripts: str) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file beside this one, as text."""
     return (_HERE / name).read_text(encoding="utf-8")
 
 

@@ -10,12 +10,14 @@ function showHead() {
 }
 
 const SHOWN = 0.62; // of a picture's pixels: letters as large as the page's, and sharp on fine screens
+const BROAD = 600; // pixels from which on a picture is moved sideways on a phone
 
 function showFigures() {
   const section = document.getElementById("figures");
   for (const figure of DATA.figures) {
     const size = { width: Math.round(SHOWN * figure.width), height: Math.round(SHOWN * figure.height) };
-    const picture = !figure.image ? null : element("img", { src: figure.image, alt: figure.title, ...size });
+    const image = !figure.image ? null : element("img", { src: figure.image, alt: figure.title, ...size });
+    const picture = image && size.width > BROAD ? element("div", { class: "broad" }, image) : image;
     const links = figure.files.flatMap((file) => [" · ", element("a", { href: file.href }, file.text)]);
     section.querySelector(".figures").append(element("figure", {}, picture, element("figcaption", {}, figure.title, ...links)));
   }

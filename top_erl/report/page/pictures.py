@@ -6,6 +6,7 @@ import base64
 import io
 import os
 import urllib.parse
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ WIDEST = 1600
 """Pixels of a picture inside the page: sharp on a screen, and not larger than needed."""
 MOST_BYTES = 3_000_000
 """Of all pictures inside the page together; what is beyond is linked."""
+_MOST_PIXELS = 50_000_000
+"""Of a picture that is opened; ours have a few million, and a stranger's must not fill the memory."""
 LARGE_FILM = 40_000_000
 """Bytes of a film that is linked only, not shown."""
 _TITLES = {
@@ -53,7 +56,7 @@ def figure_data(figures: Sequence[Figure], output: Path) -> list[dict[str, Any]]
             found.append({"title": figure.title, "files": _links(figure.files, output)})
         for picture in pictures:
             own = [file for file in figure.files if file.stem == picture.stem]
-            shown = _inline(picture, left)
+            shown = inline(picture, left)
             left -= len(shown.get("image", ""))
             found.append(
                 {
@@ -69,12 +72,13 @@ def _links(files: Sequence[Path], output: Path) -> list[dict[str, str]]:
     return [{"href": link(file, output), "text": file.suffix[1:].upper()} for file in sorted(files)]
 
 
-def _inline(path: Path, most: int) -> dict[str, Any]:
-    """A picture as a data URI, with its size as it is shown; nothing if it is larger than `most` bytes."""
+def inline(path: Path, most: int) -> dict[str, Any]:
+    """A picture as a data URI, with its size as it is shown; nothing if it is damaged or larger than `most` bytes."""
     from PIL import Image
 
-    with Image.open(path) as image:
-        picture = image.convert("RGB")
+    picture = _opened(path)
+    if picture is None:
+        return {}
     if picture.width > WIDEST:
         picture = picture.resize((WIDEST, round(picture.height * WIDEST / picture.width)), Image.Resampling.LANCZOS)
     width, height = picture.size
@@ -82,6 +86,19 @@ def _inline(path: Path, most: int) -> dict[str, Any]:
     picture.quantize(256, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
     address = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
     return {"image": address, "width": width, "height": height} if len(address) <= most else {}
+
+
+def _opened(path: Path) -> Any:
+    """A picture from a file, which may be a stranger's; None if it is damaged or would fill the memory."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # we look at its size ourselves
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB") if image.width * image.height <= _MOST_PIXELS else None
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # what Pillow says of damaged files
+            return None
 
 
 def film_data(runs: Iterable[RunRecord], output: Path) -> list[dict[str, Any]]:

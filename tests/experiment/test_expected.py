@@ -1,0 +1,42 @@
+"""What is said of a preset before it is used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from top_erl.cli import main
+from top_erl.config.options import with_options
+from top_erl.experiment import expected
+from top_erl.experiment.expected import Expected, warning_before
+from top_erl.experiment.presets import preset
+
+ARM = "top_erl/ViaPointReacher-v0"
+
+
+def test_a_preset_that_does_not_learn_says_so_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = preset("top_erl", ARM, "laptop")
+    assert warning_before(start, start) == ""  # this one learns
+    poor = Expected("success", 0.04, 2, 800_000, 61.3)
+    monkeypatch.setattr(expected, "expected_results", lambda: {ARM: poor})
+    assert warning_before(replace(start, seed=5), start) == (
+        f"This preset is known not to learn {ARM}: success 0.04 on fresh contexts after 800,000 steps, 61 minutes at "
+        "most on two cores (2 seeds)."
+    )
+    assert warning_before(with_options(start, {"learn.batch-size": "64"}), start) == ""  # nobody knows
+    assert warning_before(replace(start, total_env_steps=10 * start.total_env_steps), start) == ""
+    assert warning_before(preset("tce", ARM, "laptop"), preset("tce", ARM, "laptop")) == ""
+    assert not replace(poor, value=0.0).learned
+    assert replace(poor, metric="max_height", value=0.05).learned  # metres are no share of episodes
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [("metaworld/door-close-v3", "success 1.00 on fresh"), ("metaworld/bin-picking-v3", "not trained to its end")],
+)
+def test_a_task_says_what_to_expect(task: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks", task]) == 0
+    assert words in " ".join(capsys.readouterr().out.split())
