@@ -163,22 +163,17 @@ class Agent:
             Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each; those after `step` only if
             it replans. Or actions, [A] or [B, A], within the bounds of the environment.
         """
-        method, spec, learner = self.config.method, self.training.spec, self.training.learner
+        spec, learner = self.training.spec, self.training.learner
         observed = _checked(spec, observation)
-        if isinstance(learner, EpisodicLearner):
-            if step or reference is not None:
-                current = None if reference is None else _finite(spec, "reference", reference)
-                noise = None if deterministic else _noise(learner, len(np.atleast_2d(observed)), generator)
-                return next_reference(learner, step, observed, current, noise=noise, limits=limits)
-            starts = _starts(self.training.task, observed, position, velocity)
-            noise = None if deterministic else _noise(learner, len(starts.observation), generator)
-            return _reference(learner, starts, noise, observed.ndim == 1, limits)
-        if not deterministic or any(given is not None for given in (position, velocity, limits, reference)):
-            raise UserError(f"{method} predicts its mean action, from an observation and a step alone.")
-        if not 0 <= step < spec.horizon:
-            raise UserError(f"An episode of {spec.id} has steps 0 to {spec.horizon - 1}, not {step}.")
-        assert isinstance(learner, StepwiseLearner)
-        return learner.act(np.atleast_2d(observed), step).reshape(*observed.shape[:-1], -1)
+        if not isinstance(learner, EpisodicLearner):
+            alone = deterministic and all(given is None for given in (position, velocity, limits, reference))
+            return _action(self.training, observed, step, alone)
+        noise = None if deterministic else _noise(learner, len(np.atleast_2d(observed)), generator)
+        if step or reference is not None:
+            current = None if reference is None else _finite(spec, "reference", reference)
+            return next_reference(learner, step, observed, current, noise=noise, limits=limits)
+        starts = _starts(self.training.task, observed, position, velocity)
+        return _reference(learner, starts, noise, observed.ndim == 1, limits)
 
     def play(self, where: Task | gym.Env[Any, Any] | None = None, seed: int = 0) -> PlayedEpisode:
         """Play one episode with the policy's mean, in closed loop if it replans; with episodic methods.
@@ -310,6 +305,17 @@ def _finite(spec: TaskSpec, name: str, value: ArrayLike) -> Array:
     if not np.isfinite(array).all():
         raise UserError(f"The {name} for {spec.id} holds {non_finite_word(array)}: there is no movement from there.")
     return array
+
+
+def _action(training: Training, observed: Array, step: int, alone: bool) -> Action:
+    """The mean action of a step-based method; `alone` says that it was asked for nothing else."""
+    spec, learner = training.spec, training.learner
+    if not alone:
+        raise UserError(f"{training.config.method} predicts its mean action, from an observation and a step alone.")
+    if not 0 <= step < spec.horizon:
+        raise UserError(f"An episode of {spec.id} has steps 0 to {spec.horizon - 1}, not {step}.")
+    assert isinstance(learner, StepwiseLearner)
+    return learner.act(np.atleast_2d(observed), step).reshape(*observed.shape[:-1], -1)
 
 
 def _starts(task: Task, observed: Array, position: ArrayLike | None, velocity: ArrayLike | None) -> EpisodeStarts:
