@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from top_erl.algorithms.episodic import EpisodicLearner
-from top_erl.algorithms.learner import StepwiseLearner
-from top_erl.closed_loop import PlayedEpisode, next_reference, play_episode
+from top_erl.closed_loop import Action, PlayedEpisode, next_action, next_reference, play_episode
 from top_erl.config.run import RunConfig
 from top_erl.errors import UserError, unknown_name
 from top_erl.experiment.callbacks import CallbackLike, as_callback
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Array = NDArray[np.float64]
-Action = NDArray[Any]
 Which = Literal["last", "best"]
 """Which checkpoint of a run to load."""
 
@@ -167,7 +165,7 @@ class Agent:
         observed = _checked(spec, observation)
         if not isinstance(learner, EpisodicLearner):
             alone = deterministic and all(given is None for given in (position, velocity, limits, reference))
-            return _action(self.training, observed, step, alone)
+            return next_action(self.training, observed, step, alone)
         noise = None if deterministic else _noise(learner, len(np.atleast_2d(observed)), generator)
         if step or reference is not None:
             current = None if reference is None else _finite(spec, "reference", reference)
@@ -305,17 +303,6 @@ def _finite(spec: TaskSpec, name: str, value: ArrayLike) -> Array:
     if not np.isfinite(array).all():
         raise UserError(f"The {name} for {spec.id} holds {non_finite_word(array)}: there is no movement from there.")
     return array
-
-
-def _action(training: Training, observed: Array, step: int, alone: bool) -> Action:
-    """The mean action of a step-based method; `alone` says that it was asked for nothing else."""
-    spec, learner = training.spec, training.learner
-    if not alone:
-        raise UserError(f"{training.config.method} predicts its mean action, from an observation and a step alone.")
-    if not 0 <= step < spec.horizon:
-        raise UserError(f"An episode of {spec.id} has steps 0 to {spec.horizon - 1}, not {step}.")
-    assert isinstance(learner, StepwiseLearner)
-    return learner.act(np.atleast_2d(observed), step).reshape(*observed.shape[:-1], -1)
 
 
 def _starts(task: Task, observed: Array, position: ArrayLike | None, velocity: ArrayLike | None) -> EpisodeStarts:

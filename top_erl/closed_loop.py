@@ -1,11 +1,13 @@
-"""An agent that answers to what happens: its next plan from the reference that is being tracked, and whole episodes.
+"""An agent in closed loop: its next plan, from the reference that is being tracked, its next action, whole episodes.
 
-Axes: `B` episodes, `T` control steps, `S` observation entries, `D` degrees of freedom, `P` primitive parameters.
+Axes: `A` action entries, `B` episodes, `T` control steps, `S` observation entries, `D` degrees of freedom, `P` primitive
+parameters.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from top_erl.algorithms.episodic import EpisodicLearner
+from top_erl.algorithms.learner import StepwiseLearner
 from top_erl.errors import RunStopped, UserError
 from top_erl.experiment.training import Training
 from top_erl.limits import Limits, check_limits
@@ -22,6 +25,7 @@ from top_erl.rollout.replanning import ReplanningCollector, check_parts
 from top_erl.tasks import GymnasiumTask, Task, TaskSpec
 
 Array = NDArray[np.float64]
+Action = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,17 @@ def next_reference(
         position, velocity = np.split(before, 2, axis=-1)
         check_limits(reference.exceeds(limits, spec.dt, (position, velocity)))
     return Reference(reference.position[0], reference.velocity[0]) if observed.ndim == 1 else reference
+
+
+def next_action(training: Training, observed: Array, step: int, alone: bool) -> Action:
+    """The mean action of a step-based method; `alone` says that it was asked for nothing else."""
+    spec, learner = training.spec, training.learner
+    if not alone:
+        raise UserError(f"{training.config.method} predicts its mean action, from an observation and a step alone.")
+    if not 0 <= step < spec.horizon:
+        raise UserError(f"An episode of {spec.id} has steps 0 to {spec.horizon - 1}, not {step}.")
+    assert isinstance(learner, StepwiseLearner)
+    return learner.act(np.atleast_2d(observed), step).reshape(*observed.shape[:-1], -1)
 
 
 def play_episode(training: Training, where: Task | gym.Env[object, object] | None, seed: int) -> PlayedEpisode:
