@@ -1,7 +1,7 @@
 """An agent in closed loop: its next plan, from the reference that is being tracked, its next action, whole episodes.
 
-Axes: `A` action entries, `B` episodes, `T` control steps, `S` observation entries, `D` degrees of freedom, `P` primitive
-parameters.
+Axes: `A` action entries, `B` episodes, `T` control steps, `S` observation entries, `D` degrees of freedom, `P`
+primitive parameters.
 """
 
 from __future__ import annotations
