@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,18 @@ from top_erl.primitives.plans import PlanMovements
 from top_erl.rollout.collector import Rollout
 from top_erl.rollout.player import LocalPlayer
 from top_erl.rollout.replanning import ReplanningCollector
+from top_erl.rollout.replay import EpisodeReplay
 from top_erl.tasks import Task
 from top_erl.tasks.via_point_reacher.task import ViaPointReacher, ViaPointReacherJump
 
 CLOCKS = ["episode", "rest", "plan"]
 
 
-def _collector(task: Task, clock: Any = "rest", every: int = 10, **options: Any) -> ReplanningCollector:
+def _collector(
+    task: Task, clock: Any = "rest", every: int = 10, kind: str = "prodmp", **options: Any
+) -> ReplanningCollector:
     spec = task.spec
-    primitive = make_primitive(spec.primitive, spec.num_dof, spec.dt)
+    primitive = make_primitive(replace(spec.primitive, kind=kind), spec.num_dof, spec.dt)
     movements = PlanMovements(primitive, spec.horizon, every=every, clock=clock)
     return ReplanningCollector(LocalPlayer(task), spec, movements, every=every, seed=3, **options)
 
@@ -42,10 +46,10 @@ def _explored(collector: ReplanningCollector, count: int, std: float = 1.0) -> R
     return rollout
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
-def test_references_are_continuous(clock: str) -> None:
+@pytest.mark.parametrize(("clock", "kind"), [*((clock, "prodmp") for clock in CLOCKS), ("rest", "bspline")])
+def test_references_are_continuous(clock: str, kind: str) -> None:
     """100 exploring episodes: a plan passes through position and velocity of the one before, at the very instant."""
-    collector = _collector(ViaPointReacherJump(), clock, stride=2, random=True)
+    collector = _collector(ViaPointReacherJump(), clock, kind=kind, stride=2, random=True)
     rollout, dt, dof = _explored(collector, 100), collector.spec.dt, collector.spec.num_dof
     span = np.ptp(rollout.reference.reshape(-1, 2 * dof), axis=0)
     plans, movements = rollout.plans, collector.movements
@@ -87,6 +91,30 @@ def test_the_first_plan_is_that_of_the_whole_movement() -> None:
     grid = movements.grid(2, torch.device("cpu"), torch.float64).table  # [25, 25, 2, G + 2]
     torch.testing.assert_close(grid[7, 9:], movements.basis(14, torch.arange(18.0, 50.0, 2.0).double()))
     assert grid[7, :7].isnan().all()
+
+
+def test_a_stored_episode_knows_its_plans() -> None:
+    """Start, parameters, and what they were drawn around; with the reference there they are the actions executed."""
+    collector = _collector(ViaPointReacherJump(), stride=2, random=True)
+    rollout = _explored(collector, 6)
+    replay = EpisodeReplay(8)
+    replay.add(collector.stored(rollout))
+    copy = EpisodeReplay(8)
+    copy.load_state_dict(replay.state_dict())
+    batch, plans = copy.gather(torch.tensor([4, 1])), rollout.plans
+    assert batch.plans is not None
+    assert plans is not None
+    grid, size = collector.movements.grid(2, torch.device("cpu")), collector.primitive.num_params
+    for row, episode in enumerate((4, 1)):
+        starts = torch.nonzero(batch.plans[row, :, 0]).flatten()
+        assert (2 * starts).tolist() == plans.start[plans.episode == episode].tolist()
+        for first, stop in zip(starts.tolist(), [*starts.tolist()[1:], 25], strict=True):
+            params, mean = batch.plans[row, first, 1:].split(size)
+            assert not torch.equal(params, mean)
+            basis = grid.basis(torch.tensor([first]), torch.arange(first, stop)[None])
+            position, velocity = batch.reference[row, first].chunk(2)
+            actions = collector.primitive.segments(basis, params[None], position[None], velocity[None])[0]
+            torch.testing.assert_close(actions, batch.action[row, first:stop], rtol=1e-4, atol=1e-4)
 
 
 def test_when_plans_are_made() -> None:

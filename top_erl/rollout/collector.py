@@ -271,7 +271,7 @@ class EpisodeCollector:
 
     def stored(self, rollout: Rollout) -> EpisodeBatch:
         """Down-sample episodes to tokens: every `stride`-th state and action, block sums of rewards."""
-        stride = self.stride
+        stride, plans = self.stride, rollout.plans
         measured = np.concatenate((rollout.position, rollout.velocity), axis=-1)  # [B, 2D]
         before = np.concatenate((measured[:, None], rollout.reference[:, :-1]), axis=1)  # desired before step i
         blocks = rollout.reward.reshape(len(rollout.reward), self.stored_horizon, stride)
@@ -282,6 +282,7 @@ class EpisodeCollector:
             _float32(rollout.reference[:, ::stride]),
             _float32(reward),
             rollout.behaviour if self.keep_behaviour else None,
+            None if plans is None else plans.by_token(len(reward), self.stored_horizon, stride),
         )
 
 

@@ -1,6 +1,6 @@
 """The plans of episodes: where each started, with which parameters, drawn from what.
 
-Axes: `N` plans of all episodes, `B` episodes, `P` primitive parameters.
+Axes: `N` plans of all episodes, `B` episodes, `T` tokens, `P` primitive parameters.
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ class Plans:
         kept = [index for index, row in enumerate(self.episode.tolist()) if row in place]
         rows = np.array([place[self.episode[index]] for index in kept], dtype=np.int64)
         return Plans(rows, self.start[kept], self.params[kept], self.behaviour.rows(kept))
+
+    def by_token(self, episodes: int, tokens: int, stride: int) -> Tensor:
+        """[1, parameters, mean] at the tokens where plans start, else zeros, [B, T, 1 + 2P]."""
+        rows = torch.cat((torch.ones(len(self.params), 1), self.params.cpu(), self.behaviour.mean.cpu()), dim=-1)
+        table = torch.zeros(episodes, tokens, rows.shape[1])
+        table[torch.from_numpy(self.episode), torch.from_numpy(self.start // stride)] = rows.float()
+        return table
 
     @staticmethod
     def joined(parts: Sequence[Plans]) -> Plans:

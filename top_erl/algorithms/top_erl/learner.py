@@ -51,6 +51,8 @@ class TopErlLearner(EpisodicLearner):
     config: TopErlConfig
     columns = columns()
     ranks_movements = True
+    plan_entries = 0
+    """Entries that a stored episode has about a plan."""
 
     def __init__(self, config: TopErlConfig, setup: Setup) -> None:
         """Build networks, replay and optimisers; all randomness derives from the run's seed."""
@@ -324,6 +326,7 @@ class TopErlLearner(EpisodicLearner):
                 steps=self.collector.stored_horizon,
                 widths=(self.state_dim, 2 * dof, 2 * dof, 1),
                 gaussian=(size, factor) if self.collector.keep_behaviour else None,
+                plan=self.plan_entries,
             )
 
     def load_replay_state(self, state: dict[str, Tensor]) -> None:

@@ -50,6 +50,7 @@ class PlanningLearner(TopErlLearner):
                 "behaviour to measure from: use --trust-region.anchor ema."
             )
         super().__init__(config, setup)
+        self.plan_entries = 1 + 2 * self.primitive.num_params
         self.plan_tokens = config.plan.every // config.collect.stride
         self.plan_grid = self.collector.movements.grid(config.collect.stride, self.device)
         if config.plan.by_value:
