@@ -75,7 +75,7 @@ def test_references_are_continuous(clock: str, kind: str) -> None:
 
 
 def test_the_first_plan_is_that_of_the_whole_movement() -> None:
-    """On the episode's clock, and on the rest's, which is the whole episode at its start."""
+    """On every clock: the rest is the whole episode at its start, and a plan lasts as long as that unless told."""
     task = ViaPointReacher()
     spec = task.spec
     primitive = make_primitive(spec.primitive, spec.num_dof, spec.dt)
@@ -85,7 +85,7 @@ def test_the_first_plan_is_that_of_the_whole_movement() -> None:
         torch.randn(4, size, generator=generator, dtype=torch.float64) for size in (primitive.num_params, 5, 5)
     )
     whole = primitive.trajectory(params, times, 0.0, position, velocity).stacked()
-    for clock in ("episode", "rest"):
+    for clock in ("plan", "episode", "rest"):
         movements = PlanMovements(primitive, spec.horizon, every=10, clock=clock)  # type: ignore[arg-type]
         torch.testing.assert_close(movements.reference(0, params, position, velocity), whole, rtol=1e-10, atol=1e-11)
     grid = movements.grid(2, torch.device("cpu"), torch.float64).table  # [25, 25, 2, G + 2]

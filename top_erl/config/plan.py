@@ -25,19 +25,19 @@ class PlanConfig:
     old one. An evaluation replans every h steps."""
     reference_input: bool = True
     """Whether the policy sees position and velocity of the reference where a plan starts, besides the state there."""
-    clock: Clock = "rest"
-    """Time that a plan's movement runs on. episode: the movement of the whole episode, entered where the plan starts;
-    rest: one of its own that lasts as long as the episode does (but at least h steps); plan: one of its own that lasts
-    `plan.tau`."""
+    clock: Clock = "plan"
+    """Time that a plan's movement runs on. plan: one of its own, which lasts `plan.tau`; rest: one of its own, which lasts
+    as long as the episode does (but at least h steps): strong, and rough, near the end; episode: the movement of the
+    whole episode, entered where the plan starts: smooth, and weak near the end."""
     tau: float = 0.0
-    """Seconds that a plan's movement lasts with the clock `plan`; 0: as long as h steps."""
+    """Seconds that a plan's movement lasts with the clock `plan`; 0: primitive.tau."""
 
     def __post_init__(self) -> None:
         """Check the values."""
         if self.every < 0:
             raise UserError("plan.every must be at least 0, control steps; 0 means one plan an episode.")
         if not (math.isfinite(self.tau) and self.tau >= 0.0):
-            raise UserError("plan.tau must be a number of seconds, at least 0; 0 means as long as plan.every steps.")
+            raise UserError("plan.tau must be a number of seconds, at least 0; 0 means primitive.tau.")
         if self.random and self.by_value:
             raise UserError("A plan ends at a random instant or by its value: use plan.random or plan.by_value.")
         if (self.random or self.by_value) and not self.every:

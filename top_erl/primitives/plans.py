@@ -38,7 +38,7 @@ class PlanMovements:
             horizon: T: control steps of an episode.
             every: h: control steps that a plan is executed.
             clock: Time that plans run on.
-            tau: Seconds that a plan's movement lasts with the clock `plan`; 0: as long as h steps.
+            tau: Seconds that a plan's movement lasts with the clock `plan`; 0: as long as that of a whole episode.
         """
         if not primitive.restarts:
             raise UserError(
@@ -46,7 +46,7 @@ class PlanMovements:
                 "cannot follow each other: use --primitive.kind prodmp, or --plan.every 0."
             )
         self.primitive, self.horizon, self.clock = primitive, horizon, clock
-        self._every, self._tau = every, tau or every * primitive.dt
+        self._every, self._tau = every, tau or primitive.config.tau
         self._own: dict[float, Primitive] = {}
 
     def basis(self, start: int, steps: Tensor) -> Tensor:

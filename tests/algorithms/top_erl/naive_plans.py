@@ -49,7 +49,7 @@ class NaivePlans(NaiveTopErl):
         primitive, origin = self.primitive, start * dt
         if plan.clock != "episode":
             rest = max(stride * batch.horizon - start, plan.every) * dt
-            tau = rest if plan.clock == "rest" else plan.tau or plan.every * dt
+            tau = rest if plan.clock == "rest" else plan.tau or self.primitive.config.tau
             primitive = make_primitive(replace(self.primitive.config, tau=tau), dofs, dt)
             origin = 0.0
         elapsed = origin - start * dt  # of the movement's time, from the episode's
