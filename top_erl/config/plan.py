@@ -26,9 +26,9 @@ class PlanConfig:
     reference_input: bool = True
     """Whether the policy sees position and velocity of the reference where a plan starts, besides the state there."""
     clock: Clock = "plan"
-    """Time that a plan's movement runs on. plan: one of its own, which lasts `plan.tau`; rest: one of its own, which lasts
-    as long as the episode does (but at least h steps): strong, and rough, near the end; episode: the movement of the
-    whole episode, entered where the plan starts: smooth, and weak near the end."""
+    """Time that a plan's movement runs on. plan: one of its own, which lasts `plan.tau`; rest: one of its own, which
+    lasts as long as the episode does (but at least h steps): strong, and rough, near the end; episode: the movement of
+    the whole episode, entered where the plan starts: smooth, and weak near the end."""
     tau: float = 0.0
     """Seconds that a plan's movement lasts with the clock `plan`; 0: primitive.tau."""
 
