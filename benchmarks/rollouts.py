@@ -12,7 +12,8 @@ import torch
 from benchmarks.sizes import MEDIUM, METAWORLD
 from benchmarks.synthetic import make_learner
 from top_erl.algorithms.top_erl.segments import SegmentsConfig
-from top_erl.rollout.player import Player, make_player
+from top_erl.rollout.player import Player
+from top_erl.rollout.pool import make_player
 from top_erl.tasks import EpisodeStarts, make_task
 from top_erl.tasks.contract import Array
 

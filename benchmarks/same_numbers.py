@@ -52,6 +52,7 @@ VARIATIONS = {
     "overlap": ("--collect.overlap", "--collect.stride", "2"),
     "relative_goal": ("--primitive.relative-goal",),
     "bf16": ("--precision", "bf16"),
+    "plans": ("--plan.every", "10", "--plan.random"),
 }
 """Options of TOP-ERL, tried on the arm."""
 TIMES = {"wall_time", "steps_per_second"}

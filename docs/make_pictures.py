@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/tasks.md: measured state, gains and scales, on the examples of environments of one's own.
+"""Draw the pictures of docs/plans.md and docs/tasks.md, the latter on the examples of environments of one's own.
 
 From the project's root: python -m docs.make_pictures
 """
@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from examples.own_environment import ReacherTask
 from examples.pusher import DRIVEN, PusherTask
 from top_erl.check.trials import movement, play
 from top_erl.primitives import PrimitiveConfig, make_primitive
+from top_erl.primitives.plans import PlanMovements
 
 Array = NDArray[np.float64]
 HERE = Path(__file__).parent
@@ -131,7 +133,62 @@ def draw_scales() -> None:
     figure.savefig(HERE / "tasks_scales.png", dpi=110)
 
 
+def draw_plans() -> None:
+    """From one plan an episode to one action a step: h on an axis, and a joint's reference for three of them."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 3.9), layout="constrained")
+    panels = figure.subplot_mosaic([["h", "h", "h"], ["1", "10", "50"]], height_ratios=[0.85, 2.6])
+    _draw_axis_of_h(panels["h"])
+    for name, title in (("1", "h = 1: an action a step"), ("10", "h = 10: five plans"), ("50", "h = 50: one plan")):
+        panel = panels[name]
+        _draw_reference(panel, int(name))
+        panel.set_title(title, loc="left", fontsize=10)
+        panel.set_xlabel("seconds")
+        panel.set_ylim(-1.2, 1.2)
+        panel.set_xticks([0, 0.5, 1])
+        panel.spines[["top", "right"]].set_visible(False)
+        if name != "1":
+            panel.set_yticklabels([])
+    panels["1"].set_ylabel("a joint's reference, rad")
+    figure.savefig(HERE / "plans_range.png", dpi=110)
+
+
+def _draw_axis_of_h(panel: Any) -> None:
+    """The axis, and who is where on it."""
+    panel.set(xscale="log", xlim=(0.8, 62), ylim=(-1.2, 1.6), yticks=[], xticks=[1, 5, 10, 25, 50])
+    panel.set_xticklabels(["1", "5", "10", "25", "50 = T"], fontsize=8)
+    panel.set_title("h: control steps of a plan that are executed, in an episode of 50", loc="left", fontsize=10)
+    panel.plot([1, 50], [0, 0], color=GREY, linewidth=5, solid_capstyle="round")
+    for step, name, color in ((1, "T-SAC, SAC, PPO", GREEN), (10, "--plan.every 10", BLUE), (50, "TOP-ERL", RED)):
+        panel.plot(step, 0, "o", color=color, markersize=9)
+        where = "left" if step == 1 else "right" if step == 50 else "center"
+        panel.text(step, 0.6, name, ha=where, fontsize=9, color=color)
+    panel.minorticks_off()
+    panel.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _draw_reference(panel: Any, every: int) -> None:
+    """References of random plans; what is not executed of them is faint."""
+    horizon, dt = 50, 0.02
+    times, draw = np.arange(horizon + 1) * dt, np.random.default_rng(2)
+    if every == 1:
+        panel.step(times, np.cumsum(draw.normal(0.0, 0.08, horizon + 1)), where="post", color=GREEN, linewidth=1.4)
+        return
+    primitive = make_primitive(PrimitiveConfig(weights_scale=0.3, goal_scale=0.6, relative_goal=True), 1, dt)
+    movements = PlanMovements(primitive, horizon, every=every, clock="plan", tau=0.6 if every < horizon else 1.0)
+    state = torch.zeros(1, 2, dtype=torch.float64)
+    for start in range(0, horizon, every):
+        params = torch.from_numpy(draw.standard_normal((1, primitive.num_params)))
+        plan = torch.cat((state[:, None], movements.reference(start, params, *state.chunk(2, dim=-1))), dim=1)[0, :, 0]
+        panel.plot(times[start:], plan, color=GREY, linewidth=1)
+        panel.plot(times[start : start + every + 1], plan[: every + 1], color=RED if every == horizon else BLUE)
+        panel.plot(times[start], plan[0], "o", color="#36454c", markersize=3.5)
+        state = movements.reference(start, params, *state.chunk(2, dim=-1))[:, min(every, horizon - start) - 1]
+
+
 if __name__ == "__main__":
     draw_state()
     draw_gains()
     draw_scales()
+    draw_plans()

@@ -71,7 +71,7 @@ def test_a_reference_is_what_the_evaluation_plays(agents: dict[str, Agent], meth
     played = task.play(reference.stacked().numpy())
     expected = agent.training.learner.evaluate([SEED, SEED + 1]).returns
     np.testing.assert_array_equal(played.reward.sum(-1), expected)
-    with pytest.raises(UserError, match=f"{method} predicts whole movements, at step 0"):
+    with pytest.raises(UserError, match="one plan an episode predicts whole movements, at step 0"):
         agent.predict(starts.observation, step=1)
 
 

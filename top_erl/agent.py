@@ -16,13 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 from top_erl.algorithms.episodic import EpisodicLearner
-from top_erl.algorithms.learner import StepwiseLearner
+from top_erl.closed_loop import Action, PlayedEpisode, next_action, next_reference, play_episode
 from top_erl.config.run import RunConfig
 from top_erl.errors import UserError, unknown_name
 from top_erl.experiment.callbacks import CallbackLike, as_callback
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Array = NDArray[np.float64]
-Action = NDArray[Any]
 Which = Literal["last", "best"]
 """Which checkpoint of a run to load."""
 
@@ -136,13 +136,16 @@ class Agent:
         generator: torch.Generator | None = None,
         step: int = 0,
         limits: Limits | None = None,
+        reference: ArrayLike | None = None,
     ) -> Reference | Action:
         """Predict the reference of a whole episode, or with a step-based method the action of one step.
 
-        An episodic method is given the first observation of an episode. A step-based one is given the observation
-        before each step, raw as the environment gives it: what the policy was trained with (the time, normalisation by
-        the statistics of the training so far) is added here. GTrXL remembers the steps before, so that its steps must
-        be asked for in order from 0, of as many episodes each time; `learn`, `evaluate` and `load` end the episode.
+        An episodic method is given the first observation of an episode. One that replans (`--plan.every`) may also be
+        asked later, with the step and the reference that is being tracked: it answers its next plan. A step-based one
+        is given the observation before each step, raw as the environment gives it: what the policy was trained with
+        (the time, normalisation by the statistics of the training so far) is added here. GTrXL remembers the steps
+        before, so that its steps must be asked for in order from 0, of as many episodes each time; `learn`,
+        `evaluate` and `load` end the episode.
 
         Args:
             observation: raw observation, [S] or [B, S].
@@ -150,27 +153,34 @@ class Agent:
             velocity: measured velocity, likewise.
             deterministic: use the policy's mean; otherwise sample. Step-based methods have the mean only.
             generator: source of the sample.
-            step: control steps made so far in the episode, for step-based methods.
+            step: control steps made so far in the episode, for methods that are asked in the middle of it.
             limits: what the robot can do; a reference that exceeds it is refused (`Reference.exceeds` says where).
+            reference: what is being tracked now, positions, then velocities, [2D] or [B, 2D], to replan from there.
 
         Returns:
-            Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each. Or actions, [A] or [B, A],
-            within the bounds of the environment.
+            Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each; those after `step` only if
+            it replans. Or actions, [A] or [B, A], within the bounds of the environment.
         """
-        method, spec, learner = self.config.method, self.training.spec, self.training.learner
+        spec, learner = self.training.spec, self.training.learner
         observed = _checked(spec, observation)
-        if isinstance(learner, EpisodicLearner):
-            if step:
-                raise UserError(f"{method} predicts whole movements, at step 0 of an episode only.")
-            starts = _starts(self.training.task, observed, position, velocity)
-            noise = None if deterministic else _noise(learner, starts, generator)
-            return _reference(learner, starts, noise, observed.ndim == 1, limits)
-        if not (deterministic and position is None and velocity is None and limits is None):
-            raise UserError(f"{method} predicts its mean action, from an observation and a step alone.")
-        if not 0 <= step < spec.horizon:
-            raise UserError(f"An episode of {spec.id} has steps 0 to {spec.horizon - 1}, not {step}.")
-        assert isinstance(learner, StepwiseLearner)
-        return learner.act(np.atleast_2d(observed), step).reshape(*observed.shape[:-1], -1)
+        if not isinstance(learner, EpisodicLearner):
+            alone = deterministic and all(given is None for given in (position, velocity, limits, reference))
+            return next_action(self.training, observed, step, alone)
+        noise = None if deterministic else _noise(learner, len(np.atleast_2d(observed)), generator)
+        if step or reference is not None:
+            current = None if reference is None else _finite(spec, "reference", reference)
+            return next_reference(learner, step, observed, current, noise=noise, limits=limits)
+        starts = _starts(self.training.task, observed, position, velocity)
+        return _reference(learner, starts, noise, observed.ndim == 1, limits)
+
+    def play(self, where: Task | gym.Env[Any, Any] | None = None, seed: int = 0) -> PlayedEpisode:
+        """Play one episode with the policy's mean, in closed loop if it replans; with episodic methods.
+
+        Args:
+            where: a task like the one that was learned, or an environment of it; None: the agent's own task.
+            seed: of the episode.
+        """
+        return play_episode(self.training, where, seed)
 
     def save(self, path: str | Path, *, replay: bool = True, policy_only: bool = False) -> None:
         """Save to a folder; with the replay, a loaded agent goes on learning exactly as this one would.
@@ -314,9 +324,9 @@ def _starts(task: Task, observed: Array, position: ArrayLike | None, velocity: A
     return EpisodeStarts(batch, state["position"], state["velocity"])
 
 
-def _noise(learner: EpisodicLearner, starts: EpisodeStarts, generator: torch.Generator | None) -> torch.Tensor:
-    """What samples of the policy are made of, [B, P]."""
-    return torch.randn((len(starts.observation), learner.primitive.num_params), generator=generator)
+def _noise(learner: EpisodicLearner, count: int, generator: torch.Generator | None) -> torch.Tensor:
+    """What `count` samples of the policy are made of, [B, P]."""
+    return torch.randn((count, learner.primitive.num_params), generator=generator)
 
 
 def _reference(

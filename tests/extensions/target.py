@@ -13,7 +13,7 @@ class MixedTarget(VTarget):
 
     def __call__(self, batch: EpisodeBatch, segments: Segments, future: Future) -> Tensor:
         states = every_state(batch.horizon, segments.length, segments.device)
-        fresh = future.sequences(states, future.sample(batch.horizon))
+        fresh = future.sequences(states, future.sample(states))
         sequence, state = future.critics.target_values(fresh, states.starts)  # [1, B, T] each
         bootstrap = 0.5 * (self.combine(sequence) + self.combine(state))
         returns = n_step_returns(batch.reward, bootstrap, segments, future.discount)

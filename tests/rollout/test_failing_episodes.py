@@ -29,7 +29,8 @@ from top_erl.errors import RunStopped, UserError
 from top_erl.models import GaussianPolicy, PolicyConfig
 from top_erl.primitives import make_primitive
 from top_erl.rollout.collector import EpisodeCollector
-from top_erl.rollout.player import LocalPlayer, Player, WorkerPool
+from top_erl.rollout.player import LocalPlayer, Player
+from top_erl.rollout.pool import WorkerPool
 from top_erl.tasks import EpisodeOutcomes, Task
 
 TASKS: dict[type[Task], type[Task]] = {FailingTask: ToyTask, FailingSteps: PointTask}

@@ -17,7 +17,8 @@ import pytest
 
 from tests.rollout.toy_tasks import SPEC, FailsAtSeed13, ToyTask, UnevenTask
 from top_erl.errors import RunStopped, UserError
-from top_erl.rollout.player import LocalPlayer, Player, TaskError, WorkerPool, make_player
+from top_erl.rollout.player import LocalPlayer, Player
+from top_erl.rollout.pool import TaskError, WorkerPool, make_player
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, make_task, register_task
 from top_erl.tasks.contract import Array
 
@@ -245,7 +246,7 @@ def test_workers_go_when_the_parent_is_killed(tmp_path: Path) -> None:
             """
             import time
             import numpy as np
-            from top_erl.rollout.player import WorkerPool
+            from top_erl.rollout.pool import WorkerPool
             from tests.rollout.failing_tasks import HANGS, PLAY
             if __name__ == "__main__":
                 pool = WorkerPool("tests.rollout.failing_tasks:FailingTask", 2)
@@ -278,7 +279,7 @@ def test_a_script_that_closes_nothing_ends_by_itself(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import numpy as np
-            from top_erl.rollout.player import WorkerPool
+            from top_erl.rollout.pool import WorkerPool
             from tests.rollout.failing_tasks import HANGS, PLAY
             if __name__ == "__main__":
                 pool = WorkerPool("tests.rollout.failing_tasks:FailingTask", 2)

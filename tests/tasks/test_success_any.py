@@ -24,7 +24,7 @@ from top_erl.experiment.metrics_file import Row, read_metrics
 from top_erl.experiment.run import run_training
 from top_erl.experiment.training import Training
 from top_erl.rollout.collector import Scores
-from top_erl.rollout.player import make_player
+from top_erl.rollout.pool import make_player
 from top_erl.tasks import EpisodeOutcomes, GymnasiumTask, Task, make_task
 from top_erl.tasks.stepping import StepEnvironment
 

@@ -56,12 +56,13 @@ class EpisodicLearner(Learner):
         self.collector, self.primitive, self.device = setup.collector, setup.primitive, setup.device
         self.seed, self.total_iterations = setup.seed, setup.total_iterations
         self.state_dim = setup.spec.observation_dim + 1  # the time comes last
+        self.policy_dim = self.state_dim + self.collector.plan_inputs
         with seeded(derive(setup.seed, "networks", 0)):
             self.make_networks()
         self.projection = config.trust_region.build_projection()
         self._entropy_schedule = config.trust_region.build_entropy_schedule()
         with torch.no_grad():
-            first = torch.zeros(1, self.state_dim, dtype=dtype, device=self.device)
+            first = torch.zeros(1, self.policy_dim, dtype=dtype, device=self.device)
             self.initial_entropy = float(self.policy(first).entropy().mean())
 
     @abstractmethod

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from top_erl.config.limits import check_values
+from top_erl.config.plan import PlanConfig
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.config.serialize import to_dict
 from top_erl.errors import UserError
@@ -56,6 +57,11 @@ class AlgorithmConfig(ABC):
     def stored(self) -> StoredEpisodes:
         """The form in which an episodic learner is given its episodes."""
         return StoredEpisodes()
+
+    @property
+    def replanning(self) -> PlanConfig:
+        """When an episodic policy is asked for a new plan in the middle of an episode; here never."""
+        return PlanConfig()
 
     @property
     def timeout(self) -> float:

@@ -24,8 +24,10 @@ from top_erl.hardware.choice import Hardware, choose_hardware, prepare_process
 from top_erl.hardware.cores import Crowding
 from top_erl.models.bf16 import bf16_is_faster
 from top_erl.primitives import Primitive, make_primitive
+from top_erl.primitives.plans import PlanMovements
 from top_erl.rollout.collector import EpisodeCollector, Scores
-from top_erl.rollout.player import make_player
+from top_erl.rollout.pool import make_player
+from top_erl.rollout.replanning import ReplanningCollector, check_parts
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import TaskSpec, make_task
 
@@ -70,18 +72,23 @@ class Training:
 
     def _collector(self, method: Method, primitive: Primitive) -> EpisodeCollector:
         """Make what plays the policy's episodes; methods without a replay of episodes take them as they are."""
-        stored = self.config.hyper_parameters.stored if method.stores_episodes else StoredEpisodes()
-        return EpisodeCollector(
-            make_player(self.task, self.config.task, self.hardware.workers, self.config.hyper_parameters.timeout),
-            self.spec,
-            primitive,
-            seed=self.config.seed,
-            stride=stored.stride,
-            reward_scale=stored.reward_scale,
-            reward_shift=stored.reward_shift,
-            reward_floor=stored.reward_floor,
-            keep_behaviour=method.keeps_behaviour and stored.behaviour,
-        )
+        algorithm, spec = self.config.hyper_parameters, self.spec
+        stored, plan = algorithm.stored if method.stores_episodes else StoredEpisodes(), algorithm.replanning
+        player = make_player(self.task, self.config.task, self.hardware.workers, algorithm.timeout)
+        options: dict[str, Any] = {
+            "seed": self.config.seed,
+            "stride": stored.stride,
+            "reward_scale": stored.reward_scale,
+            "reward_shift": stored.reward_shift,
+            "reward_floor": stored.reward_floor,
+            "keep_behaviour": method.keeps_behaviour and stored.behaviour,
+        }
+        if not plan.replans(spec.horizon):
+            return EpisodeCollector(player, spec, primitive, **options)
+        check_parts(self.task.plays_in_parts, spec.id)
+        movements = PlanMovements(primitive, spec.horizon, every=plan.every, clock=plan.clock, tau=plan.tau)
+        options |= {"every": plan.every, "random": plan.random, "reference_input": plan.reference_input}
+        return ReplanningCollector(player, spec, movements, **options)
 
     @property
     def belongs_to(self) -> dict[str, Any]:

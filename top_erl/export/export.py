@@ -15,6 +15,7 @@ from top_erl.export.card import policy_card
 from top_erl.export.graph import policy_graph
 from top_erl.export.parity import CONTEXTS, check_parity
 from top_erl.limits import Limits
+from top_erl.rollout.replanning import ReplanningCollector
 from top_erl.runtime.policy import Policy
 
 
@@ -34,8 +35,14 @@ def card_path(output: Path) -> Path:
 
 def episodic(agent: Agent) -> EpisodicLearner:
     """The learner of a policy over movements; other policies are refused."""
-    if isinstance(agent.training.learner, EpisodicLearner):
-        return agent.training.learner
+    learner = agent.training.learner
+    if isinstance(learner, EpisodicLearner) and isinstance(learner.collector, ReplanningCollector):
+        raise UserError(
+            f"This agent replans every {learner.collector.every} steps, and an export has one plan an episode: drive "
+            "it with agent.play(), or with agent.predict(observation, step=..., reference=...)."
+        )
+    if isinstance(learner, EpisodicLearner):
+        return learner
     raise UserError(
         f"{agent.config.method} chooses an action at every step and plans no reference: runs of top_erl, tce, bbrl_cov "
         "or bbrl_std can be exported."

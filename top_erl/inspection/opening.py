@@ -20,6 +20,7 @@ from top_erl.inspection.canvas import method_name, task_name
 from top_erl.primitives import TrajectoryDistribution
 from top_erl.rollout.collector import Rollout
 from top_erl.rollout.player import LocalPlayer
+from top_erl.rollout.replanning import ReplanningCollector
 from top_erl.seeding import episode_seeds, torch_generator
 from top_erl.tasks import EpisodeStarts
 
@@ -35,9 +36,14 @@ def opened(run: Path, task: str | None = None, **how: Any) -> Iterator[Agent]:
     """
     agent = Agent.load(run, task=task, **how)
     try:
-        if isinstance(agent.training.learner, EpisodicLearner):
+        learner = agent.training.learner
+        if isinstance(learner, EpisodicLearner) and isinstance(learner.collector, ReplanningCollector):
+            raise UserError(
+                f"It replans every {learner.collector.every} steps; the figures of policies show one plan an episode."
+            )
+        if isinstance(learner, EpisodicLearner):
             # a few episodes are played sooner here than worker processes start; the numbers are the same
-            agent.training.learner.collector.player = LocalPlayer(agent.training.task)
+            learner.collector.player = LocalPlayer(agent.training.task)
         yield agent
     finally:
         agent.close()

@@ -16,6 +16,7 @@ from torch import Tensor
 from top_erl.errors import RunStopped, UserError
 from top_erl.models.policy import GaussianPolicy
 from top_erl.primitives import Primitive, Reference
+from top_erl.rollout.plans import Plans
 from top_erl.rollout.player import Picture, Player
 from top_erl.rollout.playing import startable
 from top_erl.rollout.replay import EpisodeBatch
@@ -62,17 +63,24 @@ class Rollout:
     """Parameters of the primitive, [B, P]."""
     behaviour: Gaussian
     """What they were sampled from."""
+    plans: Plans | None = None
+    """All plans, if there may be several an episode; the parameters above are then those of the first ones."""
 
 
 @dataclass(frozen=True)
-class _Pending:
+class Planned:
     """Episodes that are being played."""
 
     seeds: list[int]
     starts: EpisodeStarts
-    reference: Array  # [B, T, 2D]
-    params: Tensor  # [B, P]
+    reference: Array
+    """What they track, [B, T, 2D]."""
+    params: Tensor
+    """Parameters of the primitive, [B, P]."""
     behaviour: Gaussian
+    """What they were sampled from."""
+    plans: Plans | None = None
+    """As in `Rollout`."""
 
 
 class EpisodeCollector:
@@ -99,7 +107,7 @@ class EpisodeCollector:
         self.keep_behaviour = keep_behaviour
         self.episodes_collected = 0
         self._failed_in_a_row = 0
-        self._pending: _Pending | None = None
+        self._pending: Planned | None = None
         self._times = torch.arange(1, spec.horizon + 1, dtype=torch.float64) * spec.dt  # [T]
 
     @property
@@ -107,25 +115,31 @@ class EpisodeCollector:
         """Steps of a stored episode."""
         return self.spec.horizon // self.stride
 
+    @property
+    def plan_inputs(self) -> int:
+        """Entries that the policy sees besides the state."""
+        return 0
+
+    def go_on(self) -> None:
+        """Do what is due for the episodes being played: here nothing, one plan lasts to the end."""
+
     def start(self, policy: GaussianPolicy, count: int, next_count: int = 0) -> None:
         """Begin `count` exploratory episodes; with workers they are played while the caller goes on."""
         first = self.episodes_collected
         seeds = episode_seeds(self.seed, "training", first, count)
         starts = self.player.begin(seeds)
-        noise = torch.from_numpy(
-            np.stack(
-                [
-                    np.random.default_rng(derive(self.seed, "exploration", first + i)).standard_normal(
-                        policy.num_params, dtype=np.float32
-                    )
-                    for i in range(count)
-                ]
-            )
-        )  # [B, P]
+        noise = self.exploration(policy.num_params, range(first, first + count))
         reference, params, gaussian = self._references(policy, starts, noise)
         following = episode_seeds(self.seed, "training", first + count, next_count)
         self.player.play(reference, following)
-        self._pending = _Pending(seeds, starts, reference, params, gaussian)
+        self._pending = Planned(seeds, starts, reference, params, gaussian)
+
+    def exploration(self, size: int, episodes: Sequence[int], step: int = 0) -> Tensor:
+        """Noise of a plan that starts at a control step, for episodes by their numbers, [B, size]."""
+        stream = f"exploration at step {step}" if step else "exploration"
+        generators = [np.random.default_rng(derive(self.seed, stream, number)) for number in episodes]
+        rows = [generator.standard_normal(size, dtype=np.float32) for generator in generators]
+        return torch.from_numpy(np.stack(rows))
 
     def finish(self) -> tuple[EpisodeBatch, Scores]:
         """Wait for the episodes begun by `start`; they come in the form that the replay stores."""
@@ -148,16 +162,21 @@ class EpisodeCollector:
 
         Those that fail are left out, and do not count among failures in a row: a seed may be asked for many times.
         """
-        starts = self.player.begin(seeds)
-        reference, params, gaussian = self._references(policy, starts, noise)
-        self.player.play(reference)
-        pending = _Pending(list(seeds), starts, reference, params, gaussian)
-        outcomes = self.player.outcomes()
+        pending, outcomes = self._played(policy, seeds, noise)
         _warn_of(outcomes.failures.values())
         good = [index for index in range(len(seeds)) if index not in outcomes.failures]
         return self._rollout(pending, outcomes, good)
 
-    def _rollout(self, pending: _Pending, outcomes: EpisodeOutcomes, good: list[int]) -> tuple[Rollout, Scores]:
+    def _played(
+        self, policy: GaussianPolicy, seeds: Sequence[int], noise: Tensor | None = None
+    ) -> tuple[Planned, EpisodeOutcomes]:
+        """Play the policy's mean, or samples with noise, [B, P], to the end."""
+        starts = self.player.begin(seeds)
+        reference, params, gaussian = self._references(policy, starts, noise)
+        self.player.play(reference)
+        return Planned(list(seeds), starts, reference, params, gaussian), self.player.outcomes()
+
+    def _rollout(self, pending: Planned, outcomes: EpisodeOutcomes, good: list[int]) -> tuple[Rollout, Scores]:
         """The episodes that were played to the end, in full."""
         count, horizon = len(good), self.spec.horizon
         time = np.broadcast_to(np.arange(horizon)[:, None] * self.spec.dt, (count, horizon, 1))
@@ -169,6 +188,7 @@ class EpisodeCollector:
             reward=outcomes.reward[good],
             params=pending.params[good],
             behaviour=pending.behaviour.rows(good),
+            plans=None if pending.plans is None else pending.plans.of(good),
         )
         return rollout, _scores(outcomes, good)
 
@@ -177,9 +197,7 @@ class EpisodeCollector:
         chunks = []
         for first in range(0, len(seeds), _EVALUATION_CHUNK):
             chunk = list(seeds[first : first + _EVALUATION_CHUNK])
-            reference, _, _ = self._references(policy, self.player.begin(chunk), noise=None)
-            self.player.play(reference)
-            outcomes = self.player.outcomes()
+            _, outcomes = self._played(policy, chunk)
             names = [f"Evaluation episode {first + i}" for i in range(len(chunk))]
             chunks.append(_scores(outcomes, self._good(outcomes, names)))
         return joined_scores(self.spec, chunks)
@@ -225,10 +243,7 @@ class EpisodeCollector:
     ) -> tuple[Array, Tensor, Gaussian]:
         """`plan` for playing: references, [B, T, 2D], that can be played, parameters and distribution."""
         reference, params, gaussian = self.plan(policy, starts, noise)
-        desired = reference.stacked().numpy()
-        if not np.isfinite(desired).all():
-            raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
-        return desired, params, gaussian
+        return playable(reference.stacked()), params, gaussian
 
     def _good(self, outcomes: EpisodeOutcomes, names: Sequence[str]) -> list[int]:
         """Episodes that were played to the end; says so of each that was not, and stops after too many in a row."""
@@ -257,7 +272,7 @@ class EpisodeCollector:
 
     def stored(self, rollout: Rollout) -> EpisodeBatch:
         """Down-sample episodes to tokens: every `stride`-th state and action, block sums of rewards."""
-        stride = self.stride
+        stride, plans = self.stride, rollout.plans
         measured = np.concatenate((rollout.position, rollout.velocity), axis=-1)  # [B, 2D]
         before = np.concatenate((measured[:, None], rollout.reference[:, :-1]), axis=1)  # desired before step i
         paid = rollout.reward if self.reward_floor is None else rollout.reward.clip(min=self.reward_floor)  # [B, T]
@@ -269,6 +284,7 @@ class EpisodeCollector:
             _float32(rollout.reference[:, ::stride]),
             _float32(reward),
             rollout.behaviour if self.keep_behaviour else None,
+            None if plans is None else plans.by_token(len(reward), self.stored_horizon, stride),
         )
 
 
@@ -312,6 +328,14 @@ def _warn_of(failures: Iterable[EpisodeFailure]) -> None:
 def _scores(outcomes: EpisodeOutcomes, good: list[int]) -> Scores:
     metrics = {name: np.asarray(value)[good] for name, value in outcomes.metrics.items()}
     return Scores(outcomes.reward[good].sum(-1), metrics, len(outcomes.failures))
+
+
+def playable(reference: Tensor) -> Array:
+    """References, [..., 2D], as an array; those of a policy that has diverged stop the run."""
+    desired: Array = reference.numpy()
+    if not np.isfinite(desired).all():
+        raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
+    return desired
 
 
 def _float32(values: Array) -> Tensor:

@@ -91,6 +91,11 @@ class Crew:
             member.pipe.send(message)
         member.owed += 1
 
+    def has_answer(self, worker: int) -> bool:
+        """Whether a worker's next answer is there, or known to be lost."""
+        member = self._members[worker]
+        return bool(member.lost) or member.pipe.poll()
+
     def receive(self, worker: int) -> object:
         """Wait for a worker's next answer; `Lost` if it died or hung before giving it."""
         member = self._members[worker]

@@ -71,6 +71,21 @@ def play_part(task: Task, seeds: Sequence[int], reference: Array, begun: bool) -
     return outcomes, begun and unbroken
 
 
+def play_rest(task: Task, seeds: Sequence[int], whole: Array, rest: Array) -> EpisodeOutcomes:
+    """Play the episodes that a task has advanced to their end.
+
+    Args:
+        task: Who plays.
+        seeds: Seeds of the episodes.
+        whole: What they track from their start on, [B, T, 2D], for those that must be played again.
+        rest: The rows of it that are left, [B, T - k, 2D].
+
+    Raises:
+        UserError: If the task complains of something that its user must mend first.
+    """
+    return _played(task, seeds, whole, lambda _: task.play(rest))[0]
+
+
 def _begin_and_play(task: Task, seeds: Sequence[int]) -> Callable[[Array], EpisodeOutcomes]:
     def play(reference: Array) -> EpisodeOutcomes:
         task.begin(seeds)
@@ -190,8 +205,21 @@ def with_failed_starts(spec: TaskSpec, starts: EpisodeStarts, played: EpisodeOut
 
 def failed_start(spec: TaskSpec, why: EpisodeFailure) -> EpisodeStarts:
     """The start of one episode that could not be begun."""
-    still = np.zeros((1, spec.num_dof))
-    return EpisodeStarts(np.zeros((1, spec.observation_dim)), still, still, {0: why})
+    return blank_starts(spec, 1, {0: why})
+
+
+def blank_starts(spec: TaskSpec, count: int, failures: Mapping[int, EpisodeFailure]) -> EpisodeStarts:
+    """The instant of `count` episodes with zeros everywhere, to be filled in where there is no failure."""
+    observation, position, velocity = (
+        np.zeros((count, size)) for size in (spec.observation_dim, spec.num_dof, spec.num_dof)
+    )
+    return EpisodeStarts(observation, position, velocity, _in_order(failures))
+
+
+def fill_in(starts: EpisodeStarts, rows: Sequence[int], values: EpisodeStarts) -> None:
+    """Write the instants of some rows into those of a whole batch; failures are left as they are."""
+    starts.observation[rows], starts.position[rows] = values.observation, values.position
+    starts.velocity[rows] = values.velocity
 
 
 def failed_outcome(spec: TaskSpec, why: EpisodeFailure) -> EpisodeOutcomes:

@@ -1,6 +1,6 @@
 """Replay of whole episodes.
 
-Axes: `B` episodes, `T` stored steps, `S` state entries, `D` degrees of freedom, `P` primitive parameters.
+Axes: `B` episodes, `T` stored steps, `S` state entries, `D` degrees of freedom, `P` primitive parameters, `W = 1 + 2P`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ class EpisodeBatch:
     """Reward of each action, [B, T]."""
     behaviour: Gaussian | None = None
     """The Gaussian each episode's parameters came from; kept only when the trust region is measured from it."""
+    plans: Tensor | None = None
+    """Where a plan starts, [1, its parameters, the mean they were drawn around], else zeros, [B, T, W]; kept only if
+    there may be several an episode. The reference there is where it goes on from."""
 
     def __len__(self) -> int:
         """Number of episodes."""
@@ -54,6 +57,7 @@ class EpisodeReplay:
         self.total_added = 0
         self._steps = torch.empty(0)  # [capacity, T, S + 4D + 1]
         self._gaussians = torch.empty(0)  # [capacity, P + factor entries]; empty unless behaviour is kept
+        self._plans = torch.empty(0)  # [capacity, T, W]; empty unless there may be several an episode
         self._widths: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._factor_shape: tuple[int, ...] = ()
 
@@ -73,6 +77,8 @@ class EpisodeReplay:
         self._steps[slots] = send(torch.cat(columns, dim=-1).to(self._steps.dtype), self.device)
         if episodes.behaviour is not None:
             self._gaussians[slots] = _pack_gaussian(episodes.behaviour, count).to(self._gaussians)
+        if episodes.plans is not None:
+            self._plans[slots] = send(episodes.plans.to(self._plans.dtype), self.device)
         self.total_added += count
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -92,7 +98,8 @@ class EpisodeReplay:
             size = packed.shape[1] - torch.Size(self._factor_shape).numel()
             factor = packed[:, size:].unflatten(1, self._factor_shape)
             behaviour = Gaussian(packed[:, :size], factor, diagonal=len(self._factor_shape) == 1)
-        return EpisodeBatch(state, reference, action, reward.squeeze(-1), behaviour)
+        plans = self._plans.index_select(0, index) if self._plans.numel() else None
+        return EpisodeBatch(state, reference, action, reward.squeeze(-1), behaviour, plans)
 
     def gather_first(self) -> EpisodeBatch:
         """All episodes held, cut to their first step, without copying."""
@@ -102,7 +109,9 @@ class EpisodeReplay:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on exactly, as plain tensors."""
         held = len(self)
+        plans = {"plans": self._plans[:held]} if self._plans.numel() else {}
         return {
+            **plans,
             "total_added": torch.tensor(self.total_added),
             "widths": torch.tensor(self._widths),
             "factor_shape": torch.tensor(self._factor_shape, dtype=torch.long),
@@ -121,6 +130,7 @@ class EpisodeReplay:
         self._factor_shape = tuple(state["factor_shape"].tolist())
         self._steps = self._grown(state["steps"])
         self._gaussians = self._grown(state["gaussians"])
+        self._plans = self._grown(state["plans"]) if "plans" in state else torch.empty(0)
 
     def _reserve(self, episodes: EpisodeBatch) -> None:
         """Reserve memory for the shapes of the first episodes."""
@@ -131,6 +141,8 @@ class EpisodeReplay:
             self._factor_shape = tuple(gaussian.factor.shape[-1:] if gaussian.diagonal else gaussian.factor.shape[-2:])
             size = gaussian.mean.shape[-1] + torch.Size(self._factor_shape).numel()
             self._gaussians = torch.zeros(self.capacity, size, device=self.device)
+        if episodes.plans is not None:
+            self._plans = torch.zeros(self.capacity, *episodes.plans.shape[1:], device=self.device)
 
     def _grown(self, held: Tensor) -> Tensor:
         """Copy saved rows into a full-size ring."""

@@ -9,16 +9,18 @@ import signal
 import sys
 import threading
 import traceback
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from top_erl.errors import EPISODE_ERRORS, UserError
 from top_erl.rollout.board import Board
+from top_erl.rollout.parts import EpisodesInParts
 from top_erl.rollout.playing import begin_episodes, play_episodes, play_part
 from top_erl.tasks.catalogue import TaskFactory, make_task, register_task
-from top_erl.tasks.contract import Array, EpisodeOutcomes, EpisodeStarts, Task
+from top_erl.tasks.contract import Array, EpisodeFailure, EpisodeOutcomes, EpisodeStarts, Task
 
 _PR_SET_PDEATHSIG = 1
 """Number of Linux's request to be sent a signal when the parent dies."""
@@ -46,6 +48,22 @@ class Batch:
     """Rows of the worker's own share."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a worker needs to go on with its share of a batch."""
+
+    seeds: list[int]
+    """Of its share."""
+    reference: Array
+    """The next rows of its references, [B, n, 2D]."""
+    step: int
+    """Steps that have been made before them."""
+    before: Array | None = None
+    """What was tracked before them, [B, step, 2D]: told to a process that does not know these episodes."""
+    failures: Mapping[int, EpisodeFailure] = field(default_factory=dict)
+    """Episodes that have failed, by their row in the share; told to such a process."""
+
+
 PlayedRows = list[tuple[int, EpisodeOutcomes]]
 """Outcomes of some rows of a batch, each with its first row."""
 
@@ -63,7 +81,10 @@ class Place:
 
 
 def work(pipe: Connection, task_id: str, factory: TaskFactory | str | None, place: Place) -> None:
-    """Answer `("begin", seeds)`, `("play", batch)` and `("alone", (seed, reference))` until the other end closes.
+    """Answer messages until the other end closes.
+
+    They are `("begin", seeds)`, `("play", batch)` and `("alone", (seed, reference))`; in parts `("advance", part)` and,
+    for the last one, `("rest", part)`.
 
     Args:
         pipe: To the parent.
@@ -107,11 +128,15 @@ class _Desk:
         self._task_id, self._number, self._board = task_id, place.number, place.board
         self._task: Task | None = None
         self._begun: list[int] = []  # seeds of the episodes that the task waits to play
+        self._parts: EpisodesInParts | None = None  # episodes on their way
 
     def answer(self, command: str, argument: Any) -> object:
         """Do what a message asks for. Any failure is itself an answer."""
         try:
             self._task = self._task or make_task(self._task_id)
+            if command in ("advance", "rest"):
+                return self._go_on(self._task, argument, last=command == "rest")
+            self._parts = None
             if command == "begin":
                 return self._begin(self._task, argument)
             return self._play(self._task, argument) if command == "play" else self._play_alone(self._task, *argument)
@@ -124,6 +149,18 @@ class _Desk:
         starts, waiting = begin_episodes(task, seeds)
         self._begun = seeds if waiting else []
         return starts
+
+    def _go_on(self, task: Task, part: Part, last: bool) -> EpisodeStarts | EpisodeOutcomes | None:
+        """Play the next part of the worker's share; None if this process does not know how it went so far."""
+        if part.before is not None:
+            self._parts = EpisodesInParts(task, part.seeds, waiting=False, before=part.before, failures=part.failures)
+        elif not part.step:
+            self._parts = EpisodesInParts(task, part.seeds, waiting=part.seeds == self._begun)
+        self._begun = []
+        if not part.seeds or self._parts is None or not self._parts.are_at(part.seeds, part.step):
+            return None
+        self._board.note_call(self._number, len(part.seeds))
+        return self._parts.play(part.reference) if last else self._parts.advance(part.reference)
 
     def _play(self, task: Task, batch: Batch) -> PlayedRows:
         """Play the worker's share; if episodes are played one by one, then also what other workers have left."""

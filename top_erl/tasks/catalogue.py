@@ -22,7 +22,7 @@ from top_erl.errors import UserError, unknown_name
 from top_erl.tasks.contract import Task
 from top_erl.tasks.metaworld.facts import HORIZON as METAWORLD_HORIZON
 from top_erl.tasks.metaworld.facts import TASKS as METAWORLD_TASKS
-from top_erl.tasks.metaworld.facts import task_id
+from top_erl.tasks.metaworld.facts import jumping_id, task_id
 
 TaskFactory = Callable[[], Task]
 
@@ -54,6 +54,12 @@ def _metaworld(name: str) -> _Entry:
     return _Entry(f"top_erl.tasks.metaworld.task:{name}", environment, METAWORLD_HORIZON, {"name": name})
 
 
+def _metaworld_jumping(name: str) -> _Entry:
+    task = f"top_erl.tasks.metaworld.jumping:{name.removesuffix('-v3')}"
+    environment = "top_erl.tasks.metaworld.jumping_env:JumpingMetaworldEnv"
+    return _Entry(task, environment, METAWORLD_HORIZON, {"name": name})
+
+
 _REACHER = "top_erl.tasks.via_point_reacher"
 _TASKS: dict[str, _Entry] = {
     "top_erl/BoxPushingDense-v0": _box_pushing("BoxPushingDense", "BoxPushingEnv"),
@@ -65,6 +71,11 @@ _TASKS: dict[str, _Entry] = {
     "top_erl/HopperJump-v0": _hopper_jump("HopperJump"),
     "top_erl/HopperJumpSparse-v0": _hopper_jump("HopperJumpSparse"),
     "top_erl/ViaPointReacher-v0": _Entry(f"{_REACHER}.task:ViaPointReacher", f"{_REACHER}.env:ViaPointReacherEnv", 50),
+    "top_erl/ViaPointReacherJump-v0": _Entry(
+        f"{_REACHER}.task:ViaPointReacherJump", f"{_REACHER}.env:ViaPointReacherJumpEnv", 50
+    ),
+    "top_erl/BoxPushingJumpDense-v0": _box_pushing("BoxPushingJumpDense", "BoxPushingJumpEnv"),
+    **{jumping_id(name): _metaworld_jumping(name) for name in ("reach-v3", "push-v3")},
     **{task_id(name): _metaworld(name) for name in METAWORLD_TASKS},  # the package's own namespace is `Meta-World/`
 }
 

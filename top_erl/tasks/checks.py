@@ -25,18 +25,35 @@ def checked_seeds(spec: TaskSpec, seeds: Sequence[int]) -> list[int]:
     return numbers
 
 
-def checked_reference(spec: TaskSpec, reference: ArrayLike, num_episodes: int) -> Array:
-    """Return the references as an array [B, T, 2D], or say what is wrong with them.
+def checked_reference(spec: TaskSpec, reference: ArrayLike, num_episodes: int, step: int = 0) -> Array:
+    """Return the references to the end of the episodes as an array [B, T - step, 2D], or say what is wrong with them.
 
     Args:
         spec: The task's facts.
         reference: What the learner passed to `play`.
         num_episodes: B, the number of episodes begun and not yet played.
+        step: Steps that they have made already.
     """
+    return _checked_rows(spec, reference, num_episodes, spec.horizon - step)
+
+
+def checked_part(spec: TaskSpec, reference: ArrayLike, num_episodes: int, step: int) -> Array:
+    """Return the next part of the references, [B, n, 2D], which ends before the episodes do, or say what is wrong."""
+    rows = np.shape(reference)[1] if np.ndim(reference) == 3 else 0
+    if not 0 < rows < spec.horizon - step:
+        raise UserError(
+            f"{spec.id} is at step {step} of {spec.horizon}: a part of its references has shape (episodes, steps, "
+            f"positions then velocities) and 1 to {spec.horizon - step - 1} steps, not shape {np.shape(reference)}; "
+            "play(reference) makes the last ones."
+        )
+    return _checked_rows(spec, reference, num_episodes, rows)
+
+
+def _checked_rows(spec: TaskSpec, reference: ArrayLike, num_episodes: int, rows: int) -> Array:
     if num_episodes == 0:
         raise UserError(f"{spec.id} has no episode to play: call begin(seeds) before each play(reference).")
     array = np.asarray(reference, dtype=np.float64)
-    expected = (num_episodes, spec.horizon, 2 * spec.num_dof)
+    expected = (num_episodes, rows, 2 * spec.num_dof)
     if array.shape != expected:
         raise UserError(
             f"{spec.id} needs references of shape {expected} "

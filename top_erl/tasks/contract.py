@@ -6,10 +6,14 @@ happened. Everything is NumPy; a task knows nothing of networks, so worker proce
 
 Axes: `B` episodes, `T` control steps (`spec.horizon`), `S` observation entries, `D` degrees of freedom.
 
+A task may also be advanced in parts, so that a policy can answer to what happens: `advance` tracks the next steps of
+the references and shows the instant after them, and `play` tracks the rest. Rewards and metrics come whole, at the end:
+some rewards are decided only then (`markov.py`), so that a part could not say them.
+
 Two rules make runs repeatable and parallel collection exact:
 
 1. An episode is a pure function of its seed and its reference. The same two give the same numbers bit for bit, in any
-   process and in any batch (so no sums across episodes, no state that survives `begin`).
+   process, in any batch and in any parts (so no sums across episodes, no state that survives `begin`).
 2. Episodes always last `spec.horizon` steps. An environment that ends early keeps its last observation and pays zero
    (`GymnasiumTask.reward_after_end` says another number).
 """
@@ -108,7 +112,7 @@ class EpisodeFailure:
 
 @dataclass(frozen=True)
 class EpisodeStarts:
-    """The first instant of a batch of episodes."""
+    """An instant of a batch of episodes from which they, or the next parts of them, start."""
 
     observation: Array
     """Raw observation, [B, S]."""
@@ -117,7 +121,7 @@ class EpisodeStarts:
     velocity: Array
     """Measured velocity, [B, D]."""
     failures: Mapping[int, EpisodeFailure] = field(default_factory=dict)
-    """Episodes that could not be begun, and why; their rows mean nothing. A task need not fill this in: it raises."""
+    """Episodes that could not get there, and why; their rows mean nothing. A task need not fill this in: it raises."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +152,22 @@ class Task(ABC):
         """Track the references, [B, T, 2D] (positions, then velocities), to the end of the episodes just begun.
 
         Row `i` of a reference is what the controller tracks during step `i`: the desired state at time `(i + 1) * dt`.
-        The episodes are over afterwards; `begin` starts the next ones.
+        After `advance` only the rows that are left are given; what happened is told from the first step on all the
+        same. The episodes are over afterwards; `begin` starts the next ones.
         """
+
+    @property
+    def plays_in_parts(self) -> bool:
+        """Whether `advance` is there."""
+        return type(self).advance is not Task.advance
+
+    def advance(self, reference: Array) -> EpisodeStarts:
+        """Track the next rows of the references, [B, n, 2D], in the episodes just begun, and stop before their end.
+
+        Returns:
+            The instant after these steps: observation, measured position and velocity.
+        """
+        raise NotImplementedError(f"{self.spec.id} plays whole episodes only.")
 
     @property
     def one_by_one(self) -> bool:

@@ -9,9 +9,10 @@ Axes: `B` episodes, `T` control steps, `S` observation entries, `D` degrees of f
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from top_erl.errors import EPISODE_ERRORS, RunStopped, UserError
-from top_erl.tasks.checks import checked_metrics, checked_reference, checked_return, checked_seeds
+from top_erl.tasks.checks import checked_metrics, checked_part, checked_reference, checked_return, checked_seeds
 from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task
 from top_erl.tasks.observations import flat_observation
 from top_erl.tasks.opengl import choose_for_environments
@@ -45,7 +46,11 @@ class Episode:
     solved: bool = False
     """Whether the task was solved after any step, if `spec.metrics` names `success_any`."""
     instant: Any = None
-    """The simulator's state at the start, if the environment plays other episodes before this one."""
+    """The simulator's state where the next part starts, if the environment plays other episodes before this one."""
+    seen: list[Array] = field(default_factory=list)
+    """Observations before the steps of each part that was advanced, [n, S] each."""
+    paid: list[Array] = field(default_factory=list)
+    """Rewards of these steps, [n] each."""
 
 
 def drawn(id: str, env: Env) -> NDArray[np.uint8]:
@@ -76,6 +81,7 @@ class GymnasiumTask(Task):
         """Make no environment yet; a subclass with its own `__init__` calls this one."""
         self._envs: list[Env] = []
         self._episodes: list[Episode] = []
+        self._steps = 0  # steps that the episodes begun have been advanced
 
     @abstractmethod
     def make_env(self) -> Env:
@@ -109,7 +115,7 @@ class GymnasiumTask(Task):
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         """Reset one environment per seed."""
-        self._episodes = []
+        self._episodes, self._steps = [], 0
         seeds = checked_seeds(self.spec, seeds)
         starts = [self._start(self._environment_for(index), seed) for index, seed in enumerate(seeds)]
         self._episodes = [episode for episode, _, _ in starts]
@@ -124,20 +130,46 @@ class GymnasiumTask(Task):
         """Whether a batch may be played in parts: yes, unless a subclass plays batches its own way."""
         return type(self).play is GymnasiumTask.play
 
+    @property
+    def plays_in_parts(self) -> bool:
+        """Whether `advance` is there: yes, unless a subclass plays whole batches its own way."""
+        return type(self).play is GymnasiumTask.play or type(self).advance is not GymnasiumTask.advance
+
+    def advance(self, reference: Array) -> EpisodeStarts:
+        """Track the next rows of the references, [B, n, 2D], in the episodes just begun, one after another."""
+        episodes, spec = self._episodes, self.spec
+        reference = checked_part(spec, reference, len(episodes), self._steps)
+        count, steps = reference.shape[:2]
+        self._steps += steps
+        observation, position, velocity = (
+            np.empty((count, size)) for size in (spec.observation_dim, spec.num_dof, spec.num_dof)
+        )
+        for index, episode in enumerate(episodes):
+            episode.seen.append(np.empty((steps, spec.observation_dim)))
+            episode.paid.append(np.zeros(steps))
+            self._play_one(episode, reference[index], episode.seen[-1], episode.paid[-1])
+            observation[index], position[index], velocity[index] = self._pause(episode)
+        return EpisodeStarts(observation, position, velocity)
+
     def play(self, reference: Array) -> EpisodeOutcomes:
         """Track the references, [B, T, 2D], to the end of the episodes just begun, one after another."""
-        return self.play_next(checked_reference(self.spec, reference, len(self._episodes)))
+        return self.play_next(checked_reference(self.spec, reference, len(self._episodes), self._steps))
 
     def play_next(self, reference: Array) -> EpisodeOutcomes:
         """Track the references, [B, T, 2D], in the first B of the episodes begun; the others wait."""
         count, spec = len(reference), self.spec
         episodes, self._episodes = self._episodes[:count], self._episodes[count:]
-        reference = checked_reference(spec, reference, len(episodes))
+        reference = checked_reference(spec, reference, len(episodes), self._steps)
         observation = np.empty((count, spec.horizon, spec.observation_dim))
         reward = np.zeros((count, spec.horizon))
         metrics = {name: np.empty(count) for name in spec.metrics}
         for index, episode in enumerate(episodes):
-            self._play_one(episode, reference[index], observation[index], reward[index])
+            if self._steps:
+                np.concatenate(episode.seen, out=observation[index, : self._steps])
+                np.concatenate(episode.paid, out=reward[index, : self._steps])
+            rest = slice(self._steps, None)
+            self._play_one(episode, reference[index], observation[index, rest], reward[index, rest])
+            self._settle(episode, reward[index])
             for name, value in self._measure(episode).items():
                 metrics[name][index] = value
         return EpisodeOutcomes(observation, reward, metrics)
@@ -161,6 +193,12 @@ class GymnasiumTask(Task):
                 picture, seen = drawn(self.spec.id, episode.env), episode.step
             pictures.append(picture)
         return pictures
+
+    def around(self, env: Env) -> GymnasiumTask:
+        """The same task, played in an environment that exists already, one episode at a time."""
+        other = copy.copy(self)
+        other._envs, other._episodes, other._steps = [env], [], 0
+        return other
 
     def close(self) -> None:
         """Close the environments."""
@@ -186,10 +224,20 @@ class GymnasiumTask(Task):
         return Episode(env, seed, first.copy(), info), position.copy(), velocity.copy()
 
     def _play_one(self, episode: Episode, reference: Array, observation: Array, reward: Array) -> None:
-        """Track a reference, [T, 2D], and fill in the observations, [T, S], and rewards, [T]."""
+        """Track the next rows of a reference, [n, 2D], and fill in the observations, [n, S], and rewards, [n]."""
         for step, desired in enumerate(reference):
             observation[step] = episode.observation
             reward[step] = self._advance(episode, desired)
+
+    def _pause(self, episode: Episode) -> tuple[Array, Array, Array]:
+        """What is seen and measured between two parts: observation [S], position [D] and velocity [D]."""
+        spec, when = self.spec, f"after step {self._steps - 1} of the episode with seed {episode.seed}"
+        position = checked_return(spec.id, "position", self.position(episode.env), (spec.num_dof,), when)
+        velocity = checked_return(spec.id, "velocity", self.velocity(episode.env), (spec.num_dof,), when)
+        return episode.observation, position, velocity
+
+    def _settle(self, episode: Episode, reward: Array) -> None:
+        """Re-arrange the rewards of a whole episode, [T], in place; here nothing is."""
 
     def _advance(self, episode: Episode, desired: Array) -> float:
         """Make one step towards a desired state, [2D]; the reward. An episode that is over stays as it is."""

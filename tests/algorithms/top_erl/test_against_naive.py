@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from top_erl.algorithms.top_erl.learner import TopErlLearner
+from top_erl.algorithms.top_erl.planning import PlanningLearner
 from top_erl.models import TransformerCritic
 from top_erl.models.fast.critic import FastCritic
 from top_erl.tasks.via_point_reacher.task import ViaPointReacher
 
 from .naive import CriticResult, NaiveTopErl, PolicyResult
+from .naive_plans import NaivePlans
 from .tiny import TinyTask, batch_of, disturb, gradients, tiny_config, tiny_learner, to_double, weights
 
 EXACT = {"rtol": 1e-10, "atol": 1e-11}
@@ -79,6 +81,22 @@ CASES: dict[str, dict[str, Any]] = {
     "entropy bound not reached": {"bound": -50.0},
     "fixed count": {"segments": {"kind": "fixed_count", "count": 3}},
     "fixed length": {"segments": {"kind": "fixed_length", "fraction": 0.75}},
+    # several plans an episode of 12 steps
+    "plans": {"plan": {"every": 3, "clock": "rest"}},
+    "plans at random": {"plan": {"every": 4, "random": True, "clock": "rest"}, "goal": True},
+    "plans at random, stride 2": {"plan": {"every": 4, "random": True, "clock": "episode"}, "collect": {"stride": 2}},
+    "plans by value, own clock": {"plan": {"every": 2, "by_value": True, "clock": "plan", "tau": 0.5}, "goal": True},
+    "plans, q": {"plan": {"every": 3}, "learn": {"target": "q", "discount": 0.9}},
+    "plans, clipped, no reference": {
+        "plan": {"every": 5, "reference_input": False},
+        "learn": {"target": "clipped", "policy_objective": "mean"},
+    },
+    "plans, contextual": {
+        "plan": {"every": 3},
+        "policy": {"contextual": True, "covariance": "diagonal"},
+        "trust_region": {"projection": "none"},
+    },
+    "plans, entropy bound": {"plan": {"every": 6}, "bound": 10.0},
 }
 
 
@@ -101,6 +119,10 @@ def _prepared(case: dict[str, Any]) -> tuple[TopErlLearner, float | None]:
     return learner, bound
 
 
+def _naive(learner: TopErlLearner) -> NaiveTopErl:
+    return NaivePlans(learner) if isinstance(learner, PlanningLearner) else NaiveTopErl(learner)
+
+
 def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
@@ -116,7 +138,7 @@ def _assert_gradients(module: nn.Module, naive: nn.Module, loss: Tensor, toleran
 
 def _compare_critic(learner: TopErlLearner, bound: float | None, seed: int, tolerance: dict[str, float]) -> None:
     batch = batch_of(learner, 0, 2, 2)
-    naive = NaiveTopErl(learner)
+    naive = _naive(learner)
     expected: CriticResult = naive.critic_step(batch, _generator(seed), bound)
     stats = learner.critic_step(batch, _generator(seed), bound)
     mean_loss = sum(float(loss.detach()) for loss in expected.losses) / len(expected.losses)
@@ -129,7 +151,7 @@ def _compare_critic(learner: TopErlLearner, bound: float | None, seed: int, tole
 
 def _compare_policy(learner: TopErlLearner, bound: float | None, seed: int, tolerance: dict[str, float]) -> None:
     batch = batch_of(learner, 1, 3, 0)
-    naive = NaiveTopErl(learner)
+    naive = _naive(learner)
     expected: PolicyResult = naive.policy_step(batch, _generator(seed), bound)
     stats = learner.policy_step(batch, _generator(seed), bound)
     for name in ("loss", "objective", "regression"):
@@ -164,7 +186,7 @@ def test_cases_have_active_bounds_and_padding() -> None:
     assert float(stats.mean_projected) == 1.0
     assert float(stats.covariance_projected) == 1.0
     assert float(stats.entropy) < 10.0  # so that the bound of the entropy cases acts
-    naive = NaiveTopErl(learner)
+    naive = _naive(learner)
     cuts = [naive.cut(12, _generator(seed)) for seed in SEEDS]
     assert any((12 - offset) % length for length, offset in cuts)  # a padded segment
     assert len({length for length, _ in cuts}) > 1
@@ -191,7 +213,7 @@ def test_single_precision_on_the_reacher(target: str) -> None:
 def test_updates_follow_the_naive_gradients() -> None:
     """Adam's first step moves every weight by the rate, against the sign of its gradient."""
     learner, _ = _prepared({"learn": {"critic_decay": 0.0, "policy_decay": 0.0}})
-    naive = NaiveTopErl(learner)
+    naive = _naive(learner)
     batch = batch_of(learner, 0, 1, 2)
     for module, naive_module, loss, step, rate in (
         (learner.critics, naive.critics, naive.critic_step(batch, _generator(4)).losses[0], learner.critic_step, 1e-3),

@@ -13,12 +13,15 @@ from torch import Tensor, nn
 from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.top_erl.config import CollectConfig, LearnConfig, TopErlConfig, TrustRegionConfig
 from top_erl.algorithms.top_erl.learner import TopErlLearner
+from top_erl.algorithms.top_erl.planning import PlanningLearner
 from top_erl.algorithms.top_erl.regeneration import Regeneration
 from top_erl.algorithms.top_erl.segments import SegmentsConfig
 from top_erl.models import CriticConfig, PolicyConfig
 from top_erl.primitives import PrimitiveConfig, make_primitive
+from top_erl.primitives.plans import PlanMovements
 from top_erl.rollout.collector import EpisodeCollector
 from top_erl.rollout.player import LocalPlayer
+from top_erl.rollout.replanning import ReplanningCollector
 from top_erl.rollout.replay import EpisodeBatch
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
 from top_erl.tasks.contract import Array
@@ -34,13 +37,20 @@ class TinyTask(Task):
         self.sparse = sparse
         self.spec = TaskSpec("tests/Tiny-v0", 2 * num_dof, num_dof, horizon, dt=0.1, metrics=("distance",))
         self._target = self._start = np.zeros((0, num_dof))
+        self._parts: list[Array] = []
 
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:
         drawn = np.stack([np.random.default_rng(seed).uniform(-1.0, 1.0, (3, self.spec.num_dof)) for seed in seeds])
-        self._target, self._start = drawn[:, 0], 0.3 * drawn[:, 1]
+        self._target, self._start, self._parts = drawn[:, 0], 0.3 * drawn[:, 1], []
         return EpisodeStarts(np.concatenate((self._target, self._start), axis=-1), self._start, 0.2 * drawn[:, 2])
 
+    def advance(self, reference: Array) -> EpisodeStarts:
+        self._parts.append(reference)
+        position, velocity = np.split(reference[:, -1], 2, axis=-1)
+        return EpisodeStarts(np.concatenate((self._target, position), axis=-1), position, velocity)
+
     def play(self, reference: Array) -> EpisodeOutcomes:
+        reference = np.concatenate((*self._parts, reference), axis=1)
         position = reference[..., : self.spec.num_dof]  # [B, T, D], after each step
         before = np.concatenate((self._start[:, None], position[:, :-1]), axis=1)
         target = np.broadcast_to(self._target[:, None], position.shape)
@@ -78,15 +88,18 @@ def tiny_learner(
     spec = task.spec
     settings = {"num_basis": 2, "tau": spec.duration, "weights_scale": 0.7, "goal_scale": 0.4} | primitive
     made = make_primitive(PrimitiveConfig(**settings), spec.num_dof, spec.dt)  # type: ignore[arg-type]
-    collector = EpisodeCollector(
-        LocalPlayer(task),
-        spec,
-        made,
-        seed=seed,
-        stride=config.collect.stride,
-        reward_scale=config.collect.reward_scale,
-        keep_behaviour=config.trust_region.anchor == "behaviour",
-    )
+    options: dict[str, Any] = {
+        "seed": seed,
+        "stride": config.collect.stride,
+        "reward_scale": config.collect.reward_scale,
+        "keep_behaviour": config.trust_region.anchor == "behaviour",
+    }
+    collector = EpisodeCollector(LocalPlayer(task), spec, made, **options)
+    if (plan := config.plan).replans(spec.horizon):
+        movements = PlanMovements(made, spec.horizon, every=plan.every, clock=plan.clock, tau=plan.tau)
+        options |= {"every": plan.every, "random": plan.random, "reference_input": plan.reference_input}
+        collector = ReplanningCollector(LocalPlayer(task), spec, movements, **options)
+        learner = PlanningLearner if learner is TopErlLearner else learner
     setup = Setup(
         task=task,
         spec=spec,
@@ -121,6 +134,9 @@ def to_double(learner: TopErlLearner) -> None:
     steps = torch.arange(learner.collector.stored_horizon, dtype=torch.float64) * learner.config.collect.stride
     grid = learner.primitive.grid((steps + 1) * spec.dt, steps * spec.dt)
     learner.regenerate = Regeneration(learner.primitive, grid)
+    if isinstance(learner, PlanningLearner):
+        stride = learner.config.collect.stride
+        learner.plan_grid = learner.collector.movements.grid(stride, torch.device("cpu"), torch.float64)
 
 
 def batch_of(learner: TopErlLearner, *episodes: int) -> EpisodeBatch:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from top_erl.algorithms.config import ProjectionConfig, RatesConfig
 from top_erl.algorithms.top_erl.segments import SegmentsConfig
 from top_erl.algorithms.top_erl.targets import TARGETS
+from top_erl.config.plan import PlanConfig
 from top_erl.config.run import EPISODE_SECONDS, AlgorithmConfig, StoredEpisodes, check_timeout
 from top_erl.errors import UserError, unknown_name
 from top_erl.models.policy import PolicyConfig
@@ -143,9 +144,12 @@ class TopErlConfig(AlgorithmConfig):
     """How far the policy may move."""
     learn: LearnConfig = field(default_factory=LearnConfig)
     """The gradient steps."""
+    plan: PlanConfig = field(default_factory=PlanConfig)
+    """When the policy is asked for a new plan in the middle of an episode; by default never."""
 
     def __post_init__(self) -> None:
         """Check values that depend on each other."""
+        self.plan.check_stride(self.collect.stride)
         if self.learn.standardize and self.collect.prefill < 2:
             raise UserError("learn.standardize needs collect.prefill of at least 2 to take statistics from.")
 
@@ -162,6 +166,11 @@ class TopErlConfig(AlgorithmConfig):
         return StoredEpisodes(collect.stride, *rewards, behaviour)
 
     @property
+    def replanning(self) -> PlanConfig:
+        """When the policy is asked for a new plan in the middle of an episode."""
+        return self.plan
+
+    @property
     def overlap(self) -> bool:
         """Whether the next episodes are played while the networks are updated."""
         return self.collect.overlap
@@ -171,9 +180,9 @@ class TopErlConfig(AlgorithmConfig):
         return self.trust_region.follows(start.trust_region) if isinstance(start, TopErlConfig) else {}
 
     def remarks(self, horizon: int) -> list[str]:
-        """How long fixed segments are, and an entropy bound without a trust region."""
+        """How long fixed segments are, an entropy bound without a trust region, how many plans an episode has."""
         segments = self.segments.remark(horizon // self.collect.stride)
-        return [remark for remark in (segments, self.trust_region.remark()) if remark]
+        return [remark for remark in (segments, self.trust_region.remark(), self.plan.remark(horizon)) if remark]
 
     @property
     def timeout(self) -> float:

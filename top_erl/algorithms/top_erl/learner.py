@@ -51,6 +51,8 @@ class TopErlLearner(EpisodicLearner):
     config: TopErlConfig
     columns = columns()
     ranks_movements = True
+    plan_entries = 0
+    """Entries that a stored episode has about a plan."""
 
     def __init__(self, config: TopErlConfig, setup: Setup) -> None:
         """Build networks, replay and optimisers; all randomness derives from the run's seed."""
@@ -75,7 +77,7 @@ class TopErlLearner(EpisodicLearner):
     def make_networks(self) -> None:
         """Build policy, critics and their optimisers."""
         learn = self.config.learn
-        policy = GaussianPolicy(self.config.policy, self.state_dim, self.primitive.num_params)
+        policy = GaussianPolicy(self.config.policy, self.policy_dim, self.primitive.num_params)
         self.policy = policy.to(self.device)
         self.critics = self.make_critics(self.state_dim, 2 * self.collector.spec.num_dof).to(self.device)
         self.critic_optimizer = adam_w(self.critics, learn.critic_rate, learn.critic_decay)
@@ -107,11 +109,14 @@ class TopErlLearner(EpisodicLearner):
             self._store_episodes()
         if self.config.learn.standardize and not self.policy.standardize.fitted:  # a loaded policy keeps its own
             episodes = self.replay.gather(torch.arange(len(self.replay)))
-            contexts = self.config.learn.policy_statistics == "contexts"
             for policy in (self.policy, self.anchor):
-                policy.standardize.fit(episodes.state[:, 0] if contexts else episodes.state)
+                policy.standardize.fit(self.seen_by_policy(episodes))
             for critics in (self.critics, self.target_critics):
                 critics.fit_standardizers(episodes.state, episodes.action)
+
+    def seen_by_policy(self, episodes: EpisodeBatch) -> Tensor:
+        """States whose statistics standardise the policy's inputs."""
+        return episodes.state[:, 0] if self.config.learn.policy_statistics == "contexts" else episodes.state
 
     def iterate(self, iteration: int) -> IterationStats:
         """Collect, train the critic, train the policy, move the anchor. Iterations count from 1."""
@@ -151,6 +156,7 @@ class TopErlLearner(EpisodicLearner):
                 projected = projected or self._project_replay(bound)  # the policy stands still: once for all steps
                 gaussian = projected and replace(projected, mean=projected.mean[send(drawn[-1], self.device)])
                 steps.add(self.critic_step(self.replay.gather(drawn[-1]), generator, bound, gaussian))
+                self.collector.go_on()
         return mean_stats(steps.stats, CriticStats)
 
     def critic_step(
@@ -166,9 +172,7 @@ class TopErlLearner(EpisodicLearner):
         """
         segments = self.segmentation.draw(batch.horizon, generator, padded=True).to(self.device)
         with torch.no_grad():
-            gaussian = gaussian or self.project(batch, bound)[1].gaussian
-            params = self.sample(gaussian, segments.count, generator)  # [B, K, P]
-            target = self.target(batch, segments, self._future(batch, gaussian, params, generator))  # [B, K, L + 1]
+            target = self.critic_target(batch, segments, generator, bound, gaussian)  # [B, K, L + 1]
 
         actions = batch.action[:, segments.inside]  # [B, K, L, 2D]; padding repeats the last one
         sequences = Sequences(batch.state, segments.starts, actions, segments.counts)
@@ -181,13 +185,26 @@ class TopErlLearner(EpisodicLearner):
         move_towards(self.target_critics, self.critics, self.config.learn.target_rate)
         return CriticStats(loss=loss.detach(), value=value, target=target[..., 1].mean())
 
+    def critic_target(
+        self,
+        batch: EpisodeBatch,
+        segments: Segments,
+        generator: torch.Generator,
+        bound: float | None,
+        gaussian: Gaussian | None = None,
+    ) -> Tensor:
+        """Targets of `[V, Q_1, …, Q_L]`, [B, K, L + 1]; `gaussian` as in `critic_step`."""
+        gaussian = gaussian or self.project(batch, bound)[1].gaussian
+        params = self.sample(gaussian, segments.count, generator)  # [B, K, P]
+        return self.target(batch, segments, self._future(batch, gaussian, params, generator))
+
     def _future(self, batch: EpisodeBatch, gaussian: Gaussian, params: Tensor, generator: torch.Generator) -> Future:
         """What a target may ask, for a batch and the projected policy at its first states."""
         condition = self.config.learn.critic_condition
         return Future(
             critics=self.target_critics,
             params=params,
-            sample=lambda count: self.sample(gaussian, count, generator),
+            sample=lambda segments: self.sample(gaussian, segments.count, generator),
             sequences=lambda segments, params: self.new_sequences(batch, segments, params, condition),
             discount=self.config.learn.discount,
         )
@@ -203,6 +220,7 @@ class TopErlLearner(EpisodicLearner):
             for number in range(1, count + 1):
                 drawn.append(self.replay.draw(learn.batch_size, generator))  # [B]
                 steps.add(self.policy_step(self.replay.gather(drawn[-1]), generator, bound, measure=number == count))
+                self.collector.go_on()
         return mean_stats(steps.stats, PolicyStats)
 
     def policy_step(
@@ -214,12 +232,10 @@ class TopErlLearner(EpisodicLearner):
         """
         learn = self.config.learn
         segments = self.segmentation.draw(batch.horizon, generator, padded=False).to(self.device)
-        new, projected, old = self.project(batch, bound)
-        params = self.sample(projected.gaussian, segments.count, generator)  # [B, K, P], Eq. 10
-        sequences = self.new_sequences(batch, segments, params, learn.policy_condition)
+        sequences, new, projected, old = self.improved(batch, segments, generator, bound)
         values = in_mode(self.critics, training=False).action_values(sequences)  # Σ over the prefixes, [C, B, K]
         if learn.policy_objective == "mean":
-            values = values / segments.length
+            values = values / sequences.actions.shape[2]
         objective = self.target.combine(values).mean()
         regression = self.projection.regression_loss(new, projected.gaussian)
         loss = self.config.trust_region.regression_weight * regression - objective
@@ -229,6 +245,14 @@ class TopErlLearner(EpisodicLearner):
         self.policy_optimizer.step()
         stats = PolicyStats(loss.detach(), objective.detach(), regression.detach())
         return replace(stats, **trust_region_stats(new.detach(), projected, old)) if measure else stats
+
+    def improved(
+        self, batch: EpisodeBatch, segments: Segments, generator: torch.Generator, bound: float | None
+    ) -> tuple[Sequences, Gaussian, Projected, Gaussian]:
+        """Segments re-generated from the projected policy, and what `project` returns."""
+        new, projected, old = self.project(batch, bound)
+        params = self.sample(projected.gaussian, segments.count, generator)  # [B, K, P], Eq. 10
+        return self.new_sequences(batch, segments, params, self.config.learn.policy_condition), new, projected, old
 
     # ------------------------------------------------------------------ shared by both
 
@@ -302,6 +326,7 @@ class TopErlLearner(EpisodicLearner):
                 steps=self.collector.stored_horizon,
                 widths=(self.state_dim, 2 * dof, 2 * dof, 1),
                 gaussian=(size, factor) if self.collector.keep_behaviour else None,
+                plan=self.plan_entries,
             )
 
     def load_replay_state(self, state: dict[str, Tensor]) -> None:

@@ -27,8 +27,10 @@ class TopErlRun(EpisodicRun):
 
 def _build(config: TopErlRun, setup: Setup) -> Learner:
     from top_erl.algorithms.top_erl.learner import TopErlLearner
+    from top_erl.algorithms.top_erl.planning import PlanningLearner
 
-    return TopErlLearner(config.algorithm, setup)
+    several = config.algorithm.plan.replans(setup.spec.horizon)
+    return (PlanningLearner if several else TopErlLearner)(config.algorithm, setup)
 
 
 TOP_ERL = Method(

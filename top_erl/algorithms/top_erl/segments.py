@@ -40,6 +40,10 @@ class Segments:
     device: torch.device = _CPU
     """Where the tensors are."""
 
+    def shortened(self, most: int) -> Segments:
+        """Segments with the same first states, of `most` actions at most."""
+        return self if self.length <= most else _shared(replace(self, length=most))
+
     def to(self, device: torch.device) -> Segments:
         """The same cut on another device."""
         return self if self.device == device else _shared(replace(self, device=device))

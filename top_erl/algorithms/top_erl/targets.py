@@ -31,8 +31,8 @@ class Future:
     """The target critics."""
     params: Tensor
     """Primitive parameters for every segment, sampled from the projected policy, [B, K, P]."""
-    sample: Callable[[int], Tensor]
-    """Samples as many more for every episode, [B, count, P]."""
+    sample: Callable[[Segments], Tensor]
+    """Samples more parameters, for other segments of the same episodes, [B, K, P]."""
     sequences: Callable[[Segments, Tensor], Sequences]
     """New actions of segments under parameters, [B, K, P], each from the segment's first state on."""
     discount: float
@@ -84,7 +84,7 @@ class QTarget(VTarget):
     def __call__(self, batch: EpisodeBatch, segments: Segments, future: Future) -> Tensor:
         """Targets of `[V, Q_1, …, Q_L]`, [B, K, L + 1], with Q of new sequences in Eq. 8; those of V mean nothing."""
         states = every_state(batch.horizon, segments.length, segments.device)
-        fresh = future.sequences(states, future.sample(batch.horizon))
+        fresh = future.sequences(states, future.sample(states))
         bootstrap = self.combine(future.critics.last_value(fresh))  # [B, T]
         returns = n_step_returns(batch.reward, bootstrap, segments, future.discount)
         return fn.pad(returns, (1, 0))

@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 
 HORIZON = 100
 """T: control steps per episode."""
+FIRST_JUMP, LAST_JUMP = 20, 50
+"""Steps before which a target that jumps may do so, both included."""
 SUBSTEPS = 10
 """Physics steps per control step."""
 DT = 0.02
@@ -100,6 +102,7 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         start = draw_pose(self.np_random) if self.random_start else FIXED_START
         target = draw_target(self.np_random, start)
         self._target[:] = _wanted_target(options) if options else target
+        self._draw_jump(start)
         self._arrange(start)
         self._num_steps, self._energy, self.at_target = 0, 0.0, False
         return self._observe(), {}
@@ -112,6 +115,7 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         mujoco.mj_step(self._model, self._data, SUBSTEPS)
         self._num_steps += 1
         self._energy += energy
+        self._move_target()
         last = self._num_steps == HORIZON
         if self._data.time < (self._num_steps - 0.5) * DT:  # MuJoCo starts again when numbers explode
             raise RunStopped(f"The simulation of {type(self).__name__} exploded at step {self._num_steps - 1}.")
@@ -143,6 +147,12 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         if self._film is not None:
             self._film[0].close()
             self._film = None
+
+    def _draw_jump(self, start: Pose) -> None:
+        """Decide where and when the target jumps; here it never does."""
+
+    def _move_target(self) -> None:
+        """Let the target jump, if it is time."""
 
     def _arrange(self, start: Pose) -> None:
         """Put the box at its start and the rod into it, at rest."""
@@ -205,6 +215,23 @@ class BoxPushingFixedStartSparseEnv(BoxPushingEnv):
 
     sparse = True
     random_start = False
+
+
+class BoxPushingJumpEnv(BoxPushingEnv):
+    """Box Pushing whose target jumps once, after 20 to 50 of 100 steps; the observation shows where it is now."""
+
+    _jump: tuple[int, Pose] = (0, FIXED_START)
+
+    def _draw_jump(self, start: Pose) -> None:
+        """Draw a second target as the first was, and when it takes its place."""
+        target = draw_target(self.np_random, start)
+        self._jump = int(self.np_random.integers(FIRST_JUMP, LAST_JUMP + 1)), target
+
+    def _move_target(self) -> None:
+        """Let the target jump; what this step pays goes by the new one already."""
+        when, target = self._jump
+        if self._num_steps == when:
+            self._target[:] = target
 
 
 def _wanted_target(options: Mapping[str, Any]) -> Array:

@@ -68,6 +68,13 @@ FIXED_START_SPARSE_SPEC = replace(
     family="box_pushing_sparse",
 )
 
+JUMP_DENSE_SPEC = replace(
+    DENSE_SPEC,
+    id="top_erl/BoxPushingJumpDense-v0",
+    success_rule="After the last step the box is within 5 cm and 0.5 rad of the target, as it is then.",
+    description="A seven-joint arm pushes a box to a target pose that jumps after 0.4 to 1 s; paid at every step.",
+)
+
 
 class BoxPushingDense(GymnasiumTask):
     """The box starts anywhere and its pose is paid for at every step; the paper's dense variant."""
@@ -144,3 +151,10 @@ class BoxPushingFixedStartSparse(BoxPushingDense):
 
     spec = FIXED_START_SPARSE_SPEC
     env_class = "BoxPushingFixedStartSparseEnv"
+
+
+class BoxPushingJumpDense(BoxPushingDense):
+    """The target jumps in the middle of the episode; the box's pose is paid for at every step."""
+
+    spec = JUMP_DENSE_SPEC
+    env_class = "BoxPushingJumpEnv"

@@ -104,9 +104,8 @@ class HopperJumpSparse(GymnasiumTask):
         """Read joint angles and velocities, [..., D] each, off observations, [..., 16]."""
         return observation[..., _JOINTS], observation[..., _JOINT_VELOCITIES]
 
-    def _play_one(self, episode: Episode, reference: Array, observation: Array, reward: Array) -> None:
-        """Track a reference, [T, 2D], and pay what follows take-off at take-off."""
-        super()._play_one(episode, reference, observation, reward)
+    def _settle(self, episode: Episode, reward: Array) -> None:
+        """Pay what follows take-off at take-off; rewards of a whole episode, [T]."""
         step = _hopper(episode.env).left_floor_at
         if self._markov_reward and step is not None:
             reward[:] = rewards_at_event(reward, np.arange(len(reward)) >= step)

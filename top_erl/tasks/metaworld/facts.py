@@ -132,6 +132,11 @@ def task_id(name: str) -> str:
     return f"metaworld/{name}"
 
 
+def jumping_id(name: str) -> str:
+    """Name of the same task with a goal that jumps, e.g. `metaworld/reach-jump-v3` for `reach-v3`."""
+    return task_id(name).replace("-v3", "-jump-v3")
+
+
 def task_spec(name: str) -> TaskSpec:
     """Collect the facts about a Meta-World task, e.g. `reach-v3`."""
     facts = TASKS[name]

@@ -88,7 +88,10 @@ class MetaworldTask(GymnasiumTask):
         return episode, position, velocity
 
     def _play_one(self, episode: Episode, reference: Array, observation: Array, reward: Array) -> None:
-        """Go back to the start and track a reference, [T, 8]; checks wait until the end, since they cost time."""
+        """Go back to where the episode was and track the next rows of a reference, [n, 8].
+
+        Checks wait until the end of the part, since they cost time.
+        """
         env: Any = episode.env
         env.restore(episode.instant)
         for step, row in enumerate(reference):
@@ -97,15 +100,23 @@ class MetaworldTask(GymnasiumTask):
             episode.observation, reward[step], _, _, episode.info = env.step(action)
             if not episode.solved:
                 episode.solved = self.is_solved(env, episode.info)
-        self._check(episode.seed, observation, reward)
+        self._check(episode, observation, reward)
+        episode.step += len(reference)
 
-    def _check(self, seed: int, observation: Array, reward: Array) -> None:
-        """Stop if observations, [T, S], or rewards, [T], are not finite; once an episode, since it costs time."""
+    def _pause(self, episode: Episode) -> tuple[Array, Array, Array]:
+        """Note the instant, too: other episodes are played in the same environment before this one goes on."""
+        env: Any = episode.env
+        episode.instant = env.save()
+        return super()._pause(episode)
+
+    def _check(self, episode: Episode, observation: Array, reward: Array) -> None:
+        """Stop if observations, [n, S], or rewards, [n], are not finite; once a part, since it costs time."""
+        first, seed = episode.step, episode.seed
         for step in np.flatnonzero(~np.isfinite(observation).all(axis=1))[:1]:
-            when = f"after step {step - 1} of the episode with seed {seed}"
+            when = f"after step {first + step - 1} of the episode with seed {seed}"
             checked_return(self.spec.id, "observation", observation[step], observation[step].shape, when)
         for step in np.flatnonzero(~np.isfinite(reward))[:1]:
-            when = f"at step {step} of the episode with seed {seed}"
+            when = f"at step {first + step} of the episode with seed {seed}"
             checked_return(self.spec.id, "reward", reward[step], (), when)
 
 

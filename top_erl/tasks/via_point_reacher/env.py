@@ -27,6 +27,9 @@ class ViaPointReacherEnv(gym.Env[Array, Array]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": round(1 / rules.ARM.dt)}  # type: ignore[misc]
 
+    jumping: ClassVar[bool] = False
+    """Whether the goal jumps in the middle of the episode."""
+
     def __init__(self, render_mode: str | None = None) -> None:
         """Make the environment; `render_mode="rgb_array"` for pictures."""
         if render_mode not in (None, "rgb_array"):
@@ -37,6 +40,7 @@ class ViaPointReacherEnv(gym.Env[Array, Array]):
         self.action_space = gym.spaces.Box(-1.0, 1.0, (rules.ARM.num_joints,), dtype=np.float32)  # type: ignore[assignment]
         self._step = rules.HORIZON
         self._context = rules.Context(np.zeros(2), np.zeros(2))
+        self._jump: rules.Jump | None = None
         self._info: dict[str, Any] = {}
         self._positions: list[Array] = []
         self._velocity = np.zeros(rules.ARM.num_joints)
@@ -46,6 +50,7 @@ class ViaPointReacherEnv(gym.Env[Array, Array]):
         super().reset(seed=seed)
         context = rules.draw_context([self.np_random])
         self._context = rules.Context(via=context.via[0], goal=context.goal[0])
+        self._jump = rules.draw_jump([self.np_random]) if self.jumping else None
         self._positions = [np.array(rules.ARM.start)]
         self._velocity = np.zeros(rules.ARM.num_joints)
         self._step, self._info = 0, {}
@@ -63,6 +68,8 @@ class ViaPointReacherEnv(gym.Env[Array, Array]):
         self._velocity = velocity
         reward -= rules.DISTANCE_COST * self._distance_due()
         self._step += 1
+        if self._jump is not None and self._step == self._jump.step[0]:
+            self._context = rules.Context(via=self._context.via, goal=self._jump.goal[0])
         return self._observation(), reward, False, self._step == rules.HORIZON, dict(self._info)
 
     def render(self) -> NDArray[np.uint8] | None:
@@ -91,6 +98,12 @@ class ViaPointReacherEnv(gym.Env[Array, Array]):
             reached = float(rules.success(np.array(self._info["via_distance"]), missed))
             self._info.update(success=reached, is_success=bool(reached))
         return float(missed)
+
+
+class ViaPointReacherJumpEnv(ViaPointReacherEnv):
+    """The same with a goal that jumps in the middle of the episode; the observation shows where it is now."""
+
+    jumping = True
 
 
 def observation_bound() -> Array:

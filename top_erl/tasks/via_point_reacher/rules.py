@@ -29,6 +29,8 @@ SUCCESS_RADIUS = 0.1 * ARM.reach
 """Both distances must be at most this."""
 DISTANCE_COST = 10.0
 """Reward lost per metre from the via point at half time, and from the goal at the end."""
+FIRST_JUMP, LAST_JUMP = 10, 30
+"""Steps before which a goal that jumps may do so, both included: at the latest 0.4 s before the end."""
 ACCELERATION_COST = 1e-5
 """Reward lost per (rad/s²)², over all joints, at every step: about 0.15 a good episode, 1 to 2 a wild one."""
 
@@ -43,6 +45,20 @@ class Context:
     """The goal, [..., 2]."""
 
 
+@dataclass(frozen=True)
+class Jump:
+    """Where and when the goals of episodes jump."""
+
+    goal: Array
+    """The goal afterwards, [B, 2]."""
+    step: NDArray[np.int64]
+    """The first step before which it is seen, [B]."""
+
+    def goals(self, before: Array, steps: NDArray[np.int64]) -> Array:
+        """The goals seen before steps, [n], given those at the start, [B, 2]: [B, n, 2]."""
+        return np.where(steps[:, None] >= self.step[:, None, None], self.goal[:, None], before[:, None])
+
+
 def draw_context(generators: Sequence[np.random.Generator]) -> Context:
     """Draw a via point and a goal per generator, uniform over the area of the upper half ring.
 
@@ -52,12 +68,24 @@ def draw_context(generators: Sequence[np.random.Generator]) -> Context:
     Returns:
         Via points and goals, [B, 2] each.
     """
-    uniform = np.stack([generator.random((2, 2)) for generator in generators])  # [B, via and goal, radius and angle]
+    points = _draw_points(generators, 2)
+    return Context(via=points[:, 0], goal=points[:, 1])
+
+
+def draw_jump(generators: Sequence[np.random.Generator]) -> Jump:
+    """Draw a second goal per generator, from the same half ring, and when it takes the place of the first."""
+    goal = _draw_points(generators, 1)[:, 0]
+    steps = [int(generator.integers(FIRST_JUMP, LAST_JUMP + 1)) for generator in generators]
+    return Jump(goal, np.array(steps, dtype=np.int64))
+
+
+def _draw_points(generators: Sequence[np.random.Generator], count: int) -> Array:
+    """Points of the half ring, [B, count, 2]."""
+    uniform = np.stack([generator.random((count, 2)) for generator in generators])  # [B, points, radius and angle]
     inner, outer = INNER_RADIUS**2, OUTER_RADIUS**2
     radius = np.sqrt(inner + (outer - inner) * uniform[..., 0])  # the area inside r grows with r squared
     angle = np.pi * uniform[..., 1]
-    points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
-    return Context(via=points[:, 0], goal=points[:, 1])
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
 
 
 def observe(position: Array, velocity: Array, context: Context) -> Array:
