@@ -158,17 +158,16 @@ class Agent:
             reference: what is being tracked now, positions, then velocities, [2D] or [B, 2D], to replan from there.
 
         Returns:
-            Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each; those after `step` only if
-            it replans. Or actions, [A] or [B, A], within the bounds of the environment.
+            Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each; of a next plan those after
+            `step`. Or actions, [A] or [B, A], within the bounds of the environment.
         """
-        spec, learner = self.training.spec, self.training.learner
-        observed = _checked(spec, observation)
+        learner, observed = self.training.learner, _checked(self.training.spec, observation)
         if not isinstance(learner, EpisodicLearner):
             alone = deterministic and all(given is None for given in (position, velocity, limits, reference))
             return next_action(self.training, observed, step, alone)
         noise = None if deterministic else _noise(learner, len(np.atleast_2d(observed)), generator)
         if step or reference is not None:
-            current = None if reference is None else _finite(spec, "reference", reference)
+            current = None if reference is None else _finite(self.training.spec, "reference", reference)
             return next_reference(learner, step, observed, current, noise=noise, limits=limits)
         starts = _starts(self.training.task, observed, position, velocity)
         return _reference(learner, starts, noise, observed.ndim == 1, limits)
