@@ -46,7 +46,7 @@ class PusherTask(GymnasiumTask):
         metrics=("success", "distance"),
         primitive=PrimitiveConfig(num_basis=4, tau=5.0, weights_scale=0.1, goal_scale=0.2, relative_goal=True),
         return_size=50.0,
-        success_rule="The object is within 10 cm of the goal at the last step.",
+        success_rule="The object is within 15 cm of the goal at the last step; it never starts so near.",
         description="An arm pushes an object to a goal.",
     )
 
@@ -82,7 +82,7 @@ class PusherTask(GymnasiumTask):
     def metrics(self, env: Env, info: dict[str, Any]) -> dict[str, float]:
         """Measure how far the object is from the goal."""
         distance = -float(info["reward_dist"])
-        return {"success": float(distance <= 0.1), "distance": distance}
+        return {"success": float(distance <= 0.15), "distance": distance}
 
     def measured_state(self, observation: Array) -> tuple[Array, Array]:
         """The hand's place stands in the observation, behind the joints; it begins at rest."""
