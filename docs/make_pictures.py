@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from examples.own_environment import ReacherTask
-from examples.pusher import DRIVEN, PusherTask
+from examples.pusher import PusherTask
 from top_erl.check.trials import movement, play
 from top_erl.primitives import PrimitiveConfig, make_primitive
 from top_erl.primitives.plans import PlanMovements
@@ -23,6 +23,8 @@ HERE = Path(__file__).parent
 GREY, BLUE, RED, GREEN = "#b8c1c6", "#1f77b4", "#d62728", "#2a8a57"
 PARTS = {"joint angles": 7, "joint velocities": 7, "fingertips": 3, "object": 3, "goal": 3}
 """Pusher's observation, as Gymnasium describes it."""
+DRIVEN = (0, 3)
+"""Two joints that a task of joints might drive."""
 
 
 class Soft(ReacherTask):
