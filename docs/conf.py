@@ -13,6 +13,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
+from sphinx.util.inspect import TypeAliasForwardRef
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -46,7 +47,10 @@ autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "exclude-members": "__new__"}
 autodoc_type_aliases = {name: name for name in ("ArrayLike", "CallbackLike")}  # not what they stand for
 napoleon_use_ivar = True
+napoleon_numpy_docstring = False
 toc_object_entries_show_parents = "hide"
+
+TypeAliasForwardRef.__repr__ = lambda self: self.name  # type: ignore[method-assign]  # so it is shown in a union
 
 html_theme = "furo"
 html_title = "top_erl"
@@ -75,14 +79,23 @@ def mend_folder_links(app: Sphinx, doctree: nodes.document) -> None:
             link.replace_self(link.children)
 
 
-def keep_colons(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Keep `N: weights of …` in the docstring of an attribute from being read as a type and a description."""
+_AS_WRITTEN: dict[str, list[str]] = {}
+
+
+def remember(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Keep the docstring of an attribute as it is written."""
     if what in ("attribute", "property"):
-        lines.insert(0, "")
+        _AS_WRITTEN[name] = list(lines)
+
+
+def restore(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Give it back: Napoleon takes `N: weights of …` for a type and a description."""
+    lines[:] = _AS_WRITTEN.pop(name, lines)
 
 
 def setup(app: Sphinx) -> None:
     """Write the pages of hyper-parameters before Sphinx looks for pages, and understand links to folders."""
     app.connect("builder-inited", lambda _: write_preset_pages(HERE / "hyperparameters"))
     app.connect("doctree-read", mend_folder_links)
-    app.connect("autodoc-process-docstring", keep_colons, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", remember, priority=400)  # Napoleon has 500
+    app.connect("autodoc-process-docstring", restore, priority=600)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.experiment.variations import SMALL
 from tests.rollout.toy_tasks import ToyTask
 from top_erl.cli import main
 from top_erl.config.run import EvaluationConfig, RunConfig
+from top_erl.config.serialize import to_dict
 from top_erl.errors import UserError
 from top_erl.experiment.callbacks import FunctionCallback
 from top_erl.experiment.checkpoint import checkpoint_paths
@@ -55,6 +57,27 @@ def test_a_run_that_was_stopped_has_the_same_ranking(tiny: RunConfig, tmp_path: 
     _train(_ranked(tiny, 2), tmp_path / "parts", FunctionCallback(lambda row: row["iteration"] < 3))
     _resume(tmp_path / "parts")
     assert _numbers(tmp_path / "parts") == _numbers(tmp_path / "whole")
+
+
+def test_a_run_from_before_there_was_a_setting_can_be_resumed_again_and_again(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint of the first session that knows it must agree with `config.yaml`, which did not have it."""
+
+    def of_then(config: RunConfig) -> dict[str, Any]:
+        data = to_dict(config)
+        del data["evaluation"]["ranking_contexts"]
+        return data
+
+    file = tmp_path / "run" / "config.yaml"
+    with monkeypatch.context() as then:
+        then.setattr(RunConfig, "to_dict", of_then)
+        _train(tiny, file.parent, FunctionCallback(lambda row: row["iteration"] < 2))
+    assert "ranking_contexts" not in file.read_text()
+    _resume(file.parent, FunctionCallback(lambda row: row["iteration"] < 4))
+    _resume(file.parent)
+    assert "ranking_contexts: 0\n" in file.read_text()
+    assert [row["iteration"] for row in _numbers(file.parent)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_movements_that_are_worth_the_same_have_no_ranking(tiny: RunConfig, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from top_erl.algorithms.tce.learner import TceLearner
 from top_erl.algorithms.top_erl import TopErlRun
 from top_erl.algorithms.top_erl.learner import TopErlLearner
 from top_erl.algorithms.top_erl.segments import SegmentsConfig
+from top_erl.config.changes import changed
 from top_erl.config.run import RunConfig
 from top_erl.errors import UserError
 from top_erl.experiment.presets import preset
@@ -70,6 +71,8 @@ def test_units_times_and_what_was_paid(make_agent: MakeAgent) -> None:
     found = critic_values(agent, seed=1, episodes=3)
     assert found.unit == "rewards times 0.5, discount 0.9"
     assert critic_values(make_agent(config=_config()), episodes=1).unit == ""
+    floor = changed(_config(scale=0.5), {"algorithm.collect.reward_floor": -5.0})
+    assert critic_values(make_agent(config=floor), episodes=1).unit == "rewards at least -5 per step, times 0.5"
     state, prefix = found.kinds
     np.testing.assert_allclose(state.time, 0.04 * np.arange(25))  # before each action
     np.testing.assert_allclose(prefix.time, 0.04 * np.arange(1, 26))  # after it

@@ -99,6 +99,20 @@ def test_stride_keeps_every_nth_step_and_sums_rewards(policy: GaussianPolicy) ->
     np.testing.assert_array_equal(scores.returns, full_scores.returns)  # scores are not scaled
 
 
+def test_steps_worse_than_the_floor_count_as_the_floor_for_the_critic_alone(policy: GaussianPolicy) -> None:
+    whole, floored = _collector(), _collector(stride=3, reward_scale=0.5, reward_shift=-1.0, reward_floor=6.0)
+    whole.start(policy, 2)
+    floored.start(policy, 2)
+    (every, full_scores), (third, scores) = whole.finish(), floored.finish()
+    # Rewards 1, 2, 4, 8, 16, 32, each plus the context, which is less than 2: the first three count as 6, nothing else
+    # changes. Then 1 is taken off every step, and the sums of three are halved.
+    context = every.state[:, 0, 0]
+    assert (context.abs() < 2.0).all()
+    expected = torch.stack((torch.full((2,), 0.5 * (3 * 6.0 - 3)), 0.5 * (56.0 + 3 * context - 3)), dim=-1)
+    torch.testing.assert_close(third.reward, expected)
+    np.testing.assert_array_equal(scores.returns, full_scores.returns)  # scores are as the task pays
+
+
 @pytest.mark.parametrize("stride", [4, 5, 7])
 def test_refuses_a_stride_that_does_not_divide(stride: int) -> None:
     with pytest.raises(UserError, match=rf"collect\.stride \({stride}\) must divide the task's horizon \(6 steps\)"):

@@ -31,6 +31,8 @@ class StoredEpisodes:
     """Multiplies the rewards."""
     reward_shift: float = 0.0
     """Added to every step's reward before it is scaled."""
+    reward_floor: float | None = None
+    """Worse rewards of a step, as the task pays them, count as this; None: as they are."""
     behaviour: bool = False
     """Keep the policy that played each episode."""
 

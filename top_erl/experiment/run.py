@@ -16,6 +16,7 @@ from rich.console import Console
 
 from top_erl.algorithms.divergence import Diverged
 from top_erl.config.run import RunConfig
+from top_erl.config.serialize import read_yaml
 from top_erl.errors import RunDiverged, RunStopped, UserError
 from top_erl.experiment.best import BestSoFar
 from top_erl.experiment.callbacks import BaseCallback
@@ -216,9 +217,12 @@ def _begin_session(folder: RunFolder, training: Training, total_env_steps: int |
         if not recorded:
             folder.write_fingerprint(training)  # so that the next session uses the same
         forget_after(folder.checkpoints, training.progress.iteration, training.belongs_to)
+        config = folder.config()  # not this session's changes
         if total_env_steps is not None:
             training.extend(total_env_steps)
-            folder.write_config(replace(folder.config(), total_env_steps=total_env_steps))  # not this session's changes
+            config = replace(config, total_env_steps=total_env_steps)
+        if config.to_dict() != read_yaml(folder.path / "config.yaml"):  # or it lacks settings that are new since then
+            folder.write_config(config)
 
 
 def _for_this_session(folder: RunFolder, wanted: dict[str, Any]) -> tuple[RunConfig, Hardware | None]:

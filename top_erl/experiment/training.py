@@ -79,6 +79,7 @@ class Training:
             stride=stored.stride,
             reward_scale=stored.reward_scale,
             reward_shift=stored.reward_shift,
+            reward_floor=stored.reward_floor,
             keep_behaviour=method.keeps_behaviour and stored.behaviour,
         )
 

@@ -153,7 +153,7 @@ def _top_erl_values(learner: TopErlLearner, batch: EpisodeBatch) -> CriticValues
         name = "$Q(s_k, a_k … a_t)$, of a segment's actions so far"
     values = prefix_values(learner, batch, segments)
     kinds.append(_estimates(name, PREFIX, before + collect.stride * spec.dt, values, received[:, first]))
-    unit = _unit(collect.reward_scale, collect.reward_shift, discount)
+    unit = _unit(collect.reward_scale, collect.reward_shift, discount, collect.reward_floor)
     return CriticValues(kinds, received[:, 0].numpy(), unit)
 
 
@@ -171,9 +171,10 @@ def _estimates(name: str, color: str, time: Array, value: Tensor, received: Tens
     return Estimates(name, color, time, value.double().cpu().numpy(), received.numpy())
 
 
-def _unit(scale: float, shift: float, discount: float) -> str:
+def _unit(scale: float, shift: float, discount: float, floor: float | None = None) -> str:
     """How rewards are counted, e.g. "rewards times 0.5, discount 0.99"; empty if as the task pays."""
-    parts = [f"+ {shift:.3g} per step"] * (shift != 0.0) + [f"times {scale:.3g}"] * (scale != 1.0)
+    parts = [] if floor is None else [f"at least {floor:.3g} per step"]
+    parts += [f"+ {shift:.3g} per step"] * (shift != 0.0) + [f"times {scale:.3g}"] * (scale != 1.0)
     parts = [f"rewards {', '.join(parts)}"] * bool(parts) + [f"discount {discount:g}"] * (discount != 1.0)
     return ", ".join(parts)
 

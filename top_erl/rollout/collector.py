@@ -88,13 +88,14 @@ class EpisodeCollector:
         stride: int = 1,
         reward_scale: float = 1.0,
         reward_shift: float = 0.0,
+        reward_floor: float | None = None,
         keep_behaviour: bool = False,
     ) -> None:
         """Tie a player and a primitive together; `seed` names the run's random streams."""
         check_stride(spec, stride)
         self.player, self.spec, self.primitive = player, spec, primitive
         self.seed, self.stride = seed, stride
-        self.reward_scale, self.reward_shift = reward_scale, reward_shift
+        self.reward_scale, self.reward_shift, self.reward_floor = reward_scale, reward_shift, reward_floor
         self.keep_behaviour = keep_behaviour
         self.episodes_collected = 0
         self._failed_in_a_row = 0
@@ -259,7 +260,8 @@ class EpisodeCollector:
         stride = self.stride
         measured = np.concatenate((rollout.position, rollout.velocity), axis=-1)  # [B, 2D]
         before = np.concatenate((measured[:, None], rollout.reference[:, :-1]), axis=1)  # desired before step i
-        blocks = rollout.reward.reshape(len(rollout.reward), self.stored_horizon, stride)
+        paid = rollout.reward if self.reward_floor is None else rollout.reward.clip(min=self.reward_floor)  # [B, T]
+        blocks = paid.reshape(len(paid), self.stored_horizon, stride)
         reward = (blocks.sum(-1) + stride * self.reward_shift) * self.reward_scale  # [B, T / stride]
         return EpisodeBatch(
             _float32(rollout.state[:, ::stride]),

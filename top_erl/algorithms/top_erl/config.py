@@ -31,6 +31,9 @@ class CollectConfig:
     reward_shift: float = 0.0
     """Added to every step's reward before it is scaled. All episodes last equally long, so it favours no policy; but
     values near zero are learned faster than large ones."""
+    reward_floor: float | None = None
+    """Worse rewards of a step, as the task pays them, count as this for the critic; None: they count as they are. Rare
+    disasters else make up most of a critic's error, and it learns little about everything else."""
     overlap: bool = False
     """Play the next episodes while the networks are updated; they come from the policy before the update."""
     timeout: float = EPISODE_SECONDS
@@ -155,7 +158,8 @@ class TopErlConfig(AlgorithmConfig):
     def stored(self) -> StoredEpisodes:
         """The form in which the replay holds episodes."""
         collect, behaviour = self.collect, self.trust_region.anchor == "behaviour"
-        return StoredEpisodes(collect.stride, collect.reward_scale, collect.reward_shift, behaviour)
+        rewards = (collect.reward_scale, collect.reward_shift, collect.reward_floor)
+        return StoredEpisodes(collect.stride, *rewards, behaviour)
 
     @property
     def overlap(self) -> bool:
