@@ -51,6 +51,16 @@ def metaworld(results: Path) -> str:
     return table(header, rows)
 
 
+def pusher(results: Path) -> str:
+    """The example of a contact task: before and after training, a row per seed."""
+    rows = [
+        (str(run.seed), number(run.rows[0].get("evaluation_success")), *_trained(run, 0.5)[1:])
+        for run in read_runs(results / "claims/pusher")
+    ]
+    header = ("seed", "at the start", "success on 100 fresh contexts", "minutes", "minutes to 0.5", "control steps")
+    return table(header, rows)
+
+
 def _trained(run: Run, wanted: float) -> tuple[str, ...]:
     return (
         str(run.seed),
@@ -255,6 +265,7 @@ LEARNING: dict[str, Callable[[Path], str]] = {
     "tasks": tasks,
     "metaworld": metaworld,
     "hopper": hopper,
+    "pusher": pusher,
     "comparison": comparison_overview,
     "comparison_via_point": partial(comparison, "via_point_reacher"),
     "comparison_reach": partial(comparison, "reach"),
