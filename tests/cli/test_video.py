@@ -101,7 +101,7 @@ def read_mp4(path: Path) -> tuple[Film, Picture]:
 def test_the_seconds_left_count_down_while_a_film_is_drawn() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     with console.status(Countdown("drawing 9 pictures", time.perf_counter() + 1.2)):
-        time.sleep(1.5)
+        time.sleep(2.6)
     shown = re.findall(r"about (\d) s left|longer than (expected)", console.file.getvalue())
     assert [key for key, _ in itertools.groupby(shown)] == [("2", ""), ("1", ""), ("", "expected")]
 

@@ -50,13 +50,17 @@ def test_all_names_are_known_without_the_package() -> None:
     code = (
         "import sys; from top_erl.tasks import make_task, task_ids\n"
         "specs = [make_task(name).spec for name in task_ids() if name.startswith('metaworld/')]\n"
-        "assert len(specs) == 50 and not {'metaworld', 'mujoco', 'torch'} & set(sys.modules)"
+        "assert len(specs) == 52 and not {'metaworld', 'mujoco', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_names_make_tasks_and_environments() -> None:
-    assert {name for name in task_ids() if name.startswith("metaworld/")} == {f"metaworld/{name}" for name in TASKS}
+    assert {name for name in task_ids() if name.startswith("metaworld/")} == {
+        *(f"metaworld/{name}" for name in TASKS),
+        *("metaworld/reach-jump-v3", "metaworld/push-jump-v3"),
+    }
+    assert len(TASKS) == 50
     assert isinstance(make_task("metaworld/door-open-v3"), MetaworldTask)
     assert isinstance(make_task("top_erl.tasks.metaworld.task:door-open-v3"), MetaworldTask)
     env = gym.make("metaworld/door-open-v3")

@@ -63,7 +63,6 @@ TASKS = {
     "top_erl/HopperJumpSparse-v0": HOPPER,
     "metaworld/reach-v3": METAWORLD,
     "metaworld/pick-place-v3": METAWORLD,
-    "metaworld/window-close-v3": METAWORLD,
 }
 DENSE, HOPPER_SPARSE = "top_erl/BoxPushingDense-v0", "top_erl/HopperJumpSparse-v0"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.text import Text
 
 from top_erl.cli.pictures import Picture, captioned, scaled, side_by_side, write_film, write_still
 from top_erl.errors import RunStopped, UserError
@@ -42,10 +43,11 @@ class Countdown:
     until: float
     """When it should be over, by `time.perf_counter`."""
 
-    def __rich__(self) -> str:
-        """What to show at this moment."""
-        left = math.ceil(self.until - time.perf_counter())
-        return f"{self.words}, about {left} s left" if left > 0 else f"{self.words}, longer than expected"
+    def __rich__(self) -> Text:
+        """What to show at this moment; a second late is not late."""
+        left = self.until - time.perf_counter()
+        said = f"about {max(1, math.ceil(left))} s left" if left > -1.0 else "longer than expected"
+        return Text(f"{self.words}, {said}")
 
 
 def check_renders(task: Task) -> None:
