@@ -44,6 +44,11 @@ def unknown_name(kind: str, name: str, valid: Iterable[str]) -> UserError:
     return UserError(f"Unknown {kind} {name!r}; {hint}")
 
 
+def install_command(extra: str) -> str:
+    """What to type for an optional package, in a clone: there is no release yet."""
+    return f"pip install -c constraints.txt -e '.[{extra}]'"
+
+
 def missing_extra(package: str, extra: str, purpose: str) -> UserError:
     """Build the error for an optional package that is not installed."""
-    return UserError(f"{purpose} needs the package {package!r}: pip install 'top-erl[{extra}]'")
+    return UserError(f"{purpose} needs the package {package!r}: {install_command(extra)}")

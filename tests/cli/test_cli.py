@@ -369,7 +369,7 @@ def test_plot_without_matplotlib(run: Path, capsys: Output, monkeypatch: pytest.
     capsys.readouterr()
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find_spec(name))
-    assert "pip install 'top-erl[report]'" in _mistake(["plot", str(run)], capsys)
+    assert "pip install -c constraints.txt -e '.[report]'" in _mistake(["plot", str(run)], capsys)
 
 
 @pytest.mark.parametrize(

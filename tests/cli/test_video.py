@@ -178,7 +178,7 @@ def test_a_gif_needs_no_extra(reacher: Path, tmp_path: Path, monkeypatch: pytest
 
     words[-1] = str(tmp_path / "film.mp4")
     assert main(words) == 2
-    assert capsys.readouterr().err.endswith("needs the package 'imageio-ffmpeg': pip install 'top-erl[report]'\n")
+    assert capsys.readouterr().err.endswith("'imageio-ffmpeg': pip install -c constraints.txt -e '.[report]'\n")
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, capsys: Output
     register_task("broken/Task-v0", "no_such_package:Task")
     for words in (["tasks"], ["tasks", "metaworld"]):
         assert main(words) == 0
-        assert "pip install 'top-erl[metaworld]'" in capsys.readouterr().out
+        assert "pip install -c constraints.txt -e '.[metaworld]'" in capsys.readouterr().out
     assert main(["tasks", "broken"]) == 0
     out = capsys.readouterr().out
     assert "broken/Task-v0  cannot be made" in out

@@ -195,7 +195,9 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wandb_is_asked_for_by_name_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"--log.wandb needs the package 'wandb': pip install 'top-erl\[wandb\]'"):
+    with pytest.raises(
+        UserError, match=r"--log.wandb needs the package .*: pip install -c constraints.txt -e '.\[wandb\]'"
+    ):
         WandbSink(tmp_path, LogConfig(wandb="online"), {})
 
 

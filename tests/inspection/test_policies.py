@@ -129,7 +129,9 @@ def test_what_cannot_be_drawn(tiny: RunConfig, tmp_path: Path, monkeypatch: pyte
 
     assert not pyplot.get_fignums()  # the figure is closed all the same
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"needs the package 'matplotlib': pip install 'top-erl\[report\]'"):
+    with pytest.raises(
+        UserError, match=r"needs the package 'matplotlib': pip install -c constraints.txt -e '.\[report\]'"
+    ):
         draw_policies([run], tmp_path)
 
 

@@ -23,7 +23,7 @@ _QUIET = (
 @contextmanager
 def chromium() -> Iterator[Chrome]:
     """A browser of its own, closed afterwards; the test is skipped where there is none."""
-    pytest.importorskip("selenium", reason="the page is looked at with selenium: pip install 'top-erl[dev]'")
+    pytest.importorskip("selenium", reason="the page is looked at with selenium: pip install -e '.[dev]'")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

@@ -198,5 +198,7 @@ def test_drawing_needs_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert plotting_available()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert not plotting_available()
-    with pytest.raises(UserError, match=r"Plotting needs the package 'matplotlib': pip install 'top-erl\[report\]'"):
+    with pytest.raises(
+        UserError, match=r"Plotting needs the package .*: pip install -c constraints.txt -e '.\[report\]'"
+    ):
         plot_runs([], tmp_path / "a.png")

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from top_erl.errors import UserError
+from top_erl.errors import UserError, install_command
 from top_erl.tasks import TaskSpec, make_task, task_ids
 
 _MANY = 12
@@ -98,4 +98,4 @@ def _print_need(console: Console, name: str) -> None:
     """Say what a namespace needs that is not installed."""
     package, extra = _PACKAGES.get(name.rstrip("/"), ("", ""))
     if package and importlib.util.find_spec(package) is None:
-        console.print(Text(f"  To play them: pip install 'top-erl[{extra}]'", style="yellow"))
+        console.print(Text(f"  To play them: {install_command(extra)}", style="yellow"))

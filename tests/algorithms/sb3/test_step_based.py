@@ -317,14 +317,12 @@ def test_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
         require_sb3(method)
     monkeypatch.setitem(sys.modules, "pink", None)
     require_sb3("sac")
-    with pytest.raises(
-        UserError, match=r"The method 'pink' needs the package 'pink-noise-rl': pip install 'top-erl\[b"
-    ):
+    with pytest.raises(UserError, match=r"The method .pink. needs .*: pip install -c constraints.txt -e '.\[b"):
         require_sb3("pink")
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     for method in METHODS:
         with pytest.raises(
-            UserError, match=r"needs the package 'stable-baselines3': pip install 'top-erl\[baselines\]"
+            UserError, match=r"needs the package 'stable-baselines3': pip install -c constraints.txt -e '.\[baselines\]"
         ):
             require_sb3(method)
 

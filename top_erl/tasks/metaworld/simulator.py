@@ -12,7 +12,7 @@ import importlib.metadata
 import types
 from typing import Any
 
-from top_erl.errors import UserError, missing_extra
+from top_erl.errors import UserError, install_command, missing_extra
 from top_erl.tasks.metaworld.arithmetic import QuickRotation, quick_tolerance
 from top_erl.tasks.metaworld.facts import VERSION, task_id
 from top_erl.tasks.metaworld.sawyer import QuickSawyer
@@ -44,7 +44,7 @@ def _check_package(name: str) -> None:
     if found != VERSION:
         raise UserError(
             f"The task {task_id(name)} needs metaworld {VERSION}, which it was checked with, and found {found}: "
-            "pip install 'top-erl[metaworld]'"
+            f"{install_command('metaworld')}"
         )
 
 
