@@ -161,5 +161,5 @@ def test_mistakes_are_told(words: list[str], sentence: str, tmp_path: Path, caps
 def test_a_missing_extra_names_its_command(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'top-erl\[baselines\]'"):
+    with pytest.raises(UserError, match=r"pip install -c constraints.txt -e '.\[baselines\]'"):
         find_method(method).build(preset(method, REACHER, "laptop"), None)

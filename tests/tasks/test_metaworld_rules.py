@@ -97,7 +97,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     task = make_task("metaworld/reach-v3")  # its facts need no simulator
     assert task.spec.horizon == 500
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(UserError, match=r"metaworld/reach-v3 needs .*: pip install 'top-erl\[metaworld\]'$"):
+    with pytest.raises(UserError, match=r"needs .*: pip install -c constraints.txt -e '.\[metaworld\]'$"):
         task.begin([0])
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.0.0")
     with pytest.raises(UserError, match=r"needs metaworld 3\.1\.1, .* found 3\.0\.0: pip install"):
