@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from top_erl.cli.extensions import import_extensions
 from top_erl.cli.faults import FAULT, RUNS, fault_sentence, sentence_of_surroundings
+from top_erl.cli.layout import fitted
 from top_erl.cli.streams import flush_stdout, prepare_streams, visible
 from top_erl.cli.words import check_words
 from top_erl.errors import UserError, unknown_name
@@ -99,7 +100,7 @@ def _complain(sentence: str) -> None:
 def _dispatch(words: list[str]) -> int:
     """Find the command and run it."""
     if not words or words[0] in ("-h", "--help", "help"):
-        print(USAGE, end="")
+        print(fitted(USAGE), end="")
         return 0
     if words[0] == "--version":
         from top_erl import __version__

@@ -17,7 +17,7 @@ from top_erl.export.references import export_references
 from top_erl.limits import Limits
 
 EXPORT_HELP = """\
-Write a trained policy as one ONNX graph, from observation and measured state to the reference, or write references.
+Write a trained policy as one ONNX graph, or references for given contexts.
 
   top-erl export RUN                                        policy.onnx, and its card policy.json
   top-erl export RUN -o arm.onnx --limits limits.yaml       ... with the robot's limits in the card

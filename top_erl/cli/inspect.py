@@ -23,11 +23,11 @@ from top_erl.inspection.run import Inspection, inspect_run
 from top_erl.report.page.html import size_text
 
 INSPECT_HELP = """\
-Look inside a trained policy: pictures, what they say in words, and a page of them.
+Look inside a trained policy: pictures, in words, and on a page.
 
-  top-erl inspect RUN                        into RUN/inspection; `top-erl report` shows them too
-  top-erl inspect RUN -o FOLDER --which best the best checkpoint, into a folder of your choice
-  top-erl inspect RUN --ranking-contexts 0   without playing movements for the critic's ranking
+  top-erl inspect RUN                         into RUN/inspection; `top-erl report` shows them too
+  top-erl inspect RUN -o FOLDER --which best  the best checkpoint, into a folder of your choice
+  top-erl inspect RUN --ranking-contexts 0    without playing movements for the critic's ranking
 """
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import tyro
 
+from top_erl.cli.layout import fitted
 from top_erl.config.limits import check_values
 from top_erl.config.option_names import options_of
 from top_erl.errors import UserError, unknown_name
@@ -26,11 +27,11 @@ def parse(kind: type[T], arguments: Sequence[str], *, prog: str, description: st
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            options = tyro.cli(kind, args=list(arguments), prog=prog, description=description, **keywords)
+            options = tyro.cli(kind, args=list(arguments), prog=prog, description=fitted(description), **keywords)
     except SystemExit as stop:
         if not stop.code:
             raise  # --help
-        sentence = _with_choices(_first_sentence(complaint.getvalue()), kind)
+        sentence = _with_choices(_without_python(_first_sentence(complaint.getvalue())), kind)
         raise UserError(f"{sentence} See {prog} --help.") from None
     check_values(options)
     return options
@@ -44,6 +45,15 @@ def _with_choices(sentence: str, kind: type[Any]) -> str:
     if typing.get_origin(hint) is not typing.Literal:
         return sentence
     return f"{sentence} It is one of {', '.join(map(str, typing.get_args(hint)))}."
+
+
+def _without_python(sentence: str) -> str:
+    """A sentence about a value of the wrong type, in words that need no knowledge of Python."""
+    option = re.match(r"Error parsing (--[\w.-]+): ", sentence)
+    value = re.search(r"(?:invalid literal for int\(\) .*|could not convert string to float): '(.*)'", sentence)
+    if option is None or value is None:
+        return sentence
+    return f"{option[1]} takes a {'whole ' if 'int()' in sentence else ''}number, not {value[1]!r}."
 
 
 def option_value(arguments: Sequence[str], name: str, default: str) -> str:

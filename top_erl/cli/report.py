@@ -75,7 +75,7 @@ def report(words: list[str]) -> int:
         ReportOptions,
         words,
         prog="top-erl report",
-        description="Write one page with the curves, tables and figures of a sweep or of some runs.",
+        description="Write one page with curves, tables and figures of a sweep or of some runs.",
     )
     if not options.runs:
         raise UserError("Name a sweep or some runs: top-erl report sweeps/NAME.")
@@ -97,6 +97,7 @@ def _write(options: ReportOptions, output: Path) -> Path:
         raise UserError(f"There is no run to report. {_why_none(options, collection)}.")
     refuse_mixed(collection.runs)  # before anything is drawn
     claim_output(output)
+    print(f"read {len(collection.runs)} runs{'; drawing their figures …' if options.figures else ''}", flush=True)
     figures = _draw(options, collection, output / FIGURES)
     return write_page(collection, output, Page(_title(options, collection), options.runs[0], figures))
 
@@ -201,6 +202,7 @@ def _draw_policies(options: ReportOptions, runs: Sequence[RunRecord], folder: Pa
     if len(few) < len(kinds):
         print(f"policies of {len(few)} of {len(kinds)} methods and tasks are drawn; --policies all draws all")
     variants = {run.folder: run.variant for run in trained if (run.label, run.task) in few}
+    print(f"drawing policies of {len(few)} methods and tasks; --policies none leaves them out …", flush=True)
     drawn = draw_policies(
         list(variants), folder, variants=variants, named=options.task, say=lambda sentence: print(f"note: {sentence}")
     )
@@ -215,7 +217,7 @@ def compare(words: list[str]) -> int:
         CompareOptions,
         words,
         prog="top-erl compare",
-        description="What differs between two runs in configuration, versions, machine and numbers.",
+        description="What differs between two runs: settings, versions, machine and numbers.",
     )
     if len(options.runs) != 2:
         raise UserError("Name two run folders: top-erl compare runs/A runs/B.")

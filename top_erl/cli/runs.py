@@ -43,8 +43,7 @@ Train a policy. Options start from the preset for --task, --method and --scale.
   top-erl train --seed 1 --total-env-steps 200000       another seed, a shorter run
   top-erl train --task my_module:MyTask                 an environment of your own
   top-erl train --learn.target clipped                  an option of the critic's target
-  top-erl train --segments.kind fixed_count --segments.count 25
-                                                        an ablation: 25 segments of fixed length
+  top-erl train --segments.kind fixed_count --segments.count 25    an ablation: 25 segments of fixed length
   top-erl train --trust-region.projection none          another: no trust region, and no entropy bound
   top-erl train --config runs/NAME/config.yaml          repeat a run, perhaps with changes
 """
@@ -142,7 +141,7 @@ def train(words: list[str]) -> int:
 def _train_options(words: list[str], start: RunConfig) -> TrainOptions:
     """Parse the options of `top-erl train`, and once more if something follows from them."""
     kind = _options_of(type(start))
-    help_text = f"{TRAIN_HELP}\nMethods for --method: {', '.join(method.name for method in METHODS)}."
+    help_text = f"{TRAIN_HELP}\nValues of --method:\n  {', '.join(method.name for method in METHODS)}"
 
     def parsed(default: RunConfig) -> TrainOptions:
         return parse(kind, words, prog="top-erl train", description=help_text, default=kind(default))

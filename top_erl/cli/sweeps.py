@@ -32,7 +32,7 @@ from top_erl.sweep.source import read_definition, seeds_from_text
 from top_erl.tasks.catalogue import is_loaded_task
 
 SWEEP_HELP = """\
-Train a set of runs. Started again, it skips what is finished, goes on with what was begun and starts what is missing.
+Train a set of runs. Started again, it skips what is finished.
 
   top-erl sweep box-dense --scale laptop --seeds 3                one of the paper's experiments
   top-erl sweep --methods top_erl,sac --tasks metaworld/reach-v3  one of your own
@@ -42,7 +42,7 @@ Train a set of runs. Started again, it skips what is finished, goes on with what
   top-erl sweep sweeps/box-dense                                  go on with a sweep's folder
   top-erl sweep metaworld50 --dry-run                             only show the runs, and how long they would take
 
-Besides the options below, all of `top-erl train` for the runs' methods and tasks can be given.
+Options of `top-erl train` for these methods and tasks can be given as well.
 """
 _SHOWN = 8
 """Runs that a dry run names."""
@@ -99,6 +99,7 @@ def sweep(words: list[str]) -> int:
     if min(options.jobs, options.threads - 1) < 0:
         raise UserError("--jobs must not be negative, and --threads must be at least 1.")
     definition = _definition(options, run_options)
+    print(f"{definition.name}: checking the settings of {len(definition.cells())} runs …", flush=True)
     _check(definition, options)
     if options.dry_run:
         return _dry_run(definition, options)

@@ -22,6 +22,8 @@ _WAIT = 0.5
 """Seconds to wait for a run to end before the next look around."""
 _BUSY_PAUSE = 5.0
 """Seconds until a run that was in use is tried again."""
+_FIRST_SILENCE, _LONGEST_SILENCE = 30.0, 600.0
+"""Seconds without a line after which the running ones are told of: at first, then twice as long each time, at most."""
 
 
 @dataclass
@@ -56,9 +58,10 @@ class Schedule:
             threads: Threads of each run.
             modules: Modules that each run imports first.
             retry: Try failed runs again.
-            tell: Is given a line for every run that ends.
+            tell: Is given a line for every run that starts or ends, and now and then lines about those that run.
         """
-        self._folder, self._engine, self._tell = folder, engine, tell
+        self._folder, self._engine, self._write = folder, engine, tell
+        self._told, self._silence = time.monotonic(), _FIRST_SILENCE
         self._threads, self._modules = threads, modules
         self._end = SweepEnd()
         self._pending: deque[Cell] = deque()
@@ -92,6 +95,7 @@ class Schedule:
                     self._tell(f"the {len(self._pending)} runs that are left are trained by other processes: waiting")
                 for ended in self._engine.ended(_WAIT):
                     self._take(ended)
+                self._break_silence()
         return self._end
 
     def _start_what_fits(self) -> None:
@@ -114,6 +118,19 @@ class Schedule:
         folder, log = self._folder.path.absolute(), self._folder.log(cell).absolute()
         self._engine.start(Job(cell.name, folder, log, self._threads, self._modules))
         self._running[cell.name] = cell
+        self._tell(f"started   {cell.name}")
+
+    def _tell(self, line: str) -> None:
+        self._told = time.monotonic()
+        self._write(line)
+
+    def _break_silence(self) -> None:
+        """Say how far the runs are if nothing has been said for long."""
+        if not self._running or time.monotonic() - self._told < self._silence:
+            return
+        self._silence = min(2 * self._silence, _LONGEST_SILENCE)
+        for cell in self._running.values():
+            self._tell(f"running   {cell.name}: {describe(self._folder.look(cell)) or 'its first iteration'}")
 
     def _later(self, cell: Cell) -> None:
         self._not_before[cell.name] = time.monotonic() + _BUSY_PAUSE
