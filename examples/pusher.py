@@ -8,31 +8,11 @@ torques of the seven joints. Checked, then trained, from the project's root:
         --learn.policy-condition segment --learn.policy-statistics contexts
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import gymnasium as gym
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
-from top_erl.tasks import GymnasiumTask, PrimitiveConfig, TaskSpec
-
-Array = NDArray[np.float64]
-Env = gym.Env[Any, Any]
-
-
-class Bent(gym.Wrapper[Any, Any, Any, Any]):
-    """Starts with the hand at the table between shoulder and object: from above it, random movements touch nothing."""
-
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; the object lies where the environment put it."""
-        _, info = self.env.reset(**options)
-        simulator: Any = self.unwrapped
-        bent = [0.19, 1.39, -0.04, -1.78, 0.0, -0.27, 0.0]
-        simulator.set_state(np.r_[bent, simulator.data.qpos[7:]], np.zeros(11))
-        return simulator._get_obs(), info
+from top_erl.tasks import Array, Env, GymnasiumTask, PrimitiveConfig, TaskSpec
 
 
 class PusherTask(GymnasiumTask):
@@ -48,43 +28,40 @@ class PusherTask(GymnasiumTask):
         primitive=PrimitiveConfig(num_basis=4, tau=5.0, weights_scale=0.1, goal_scale=0.2, relative_goal=True),
         return_size=50.0,
         success_rule="The object is within 15 cm of the goal at the last step; it never starts so near.",
-        description="An arm pushes an object to a goal.",
     )
 
     def make_env(self) -> Env:
-        """Make the environment, with an object of 100 g: through its own 8 mg the hand passes as if it were air."""
+        """Make the environment: another object, another start.
+
+        The object weighs 100 g: through its own 8 mg the hand passes as if it were air. The hand starts at the table,
+        between shoulder and object: from above it, random movements touch nothing.
+        """
         env = gym.make("Pusher-v5", render_mode="rgb_array")
-        simulator: Any = env.unwrapped
-        simulator.model.body("object").mass = 0.1
-        mujoco.mj_setConst(simulator.model, simulator.data)
-        return Bent(env)
+        env.unwrapped.model.body("object").mass = 0.1
+        mujoco.mj_setConst(env.unwrapped.model, env.unwrapped.data)
+        env.unwrapped.init_qpos[:7] = [0.19, 1.39, -0.04, -1.78, 0.0, -0.27, 0.0]
+        return env
 
     def position(self, env: Env) -> Array:
-        """Read where the hand is over the table."""
+        """Where the hand is over the table."""
         return self.hand(env)[0][:2]
 
     def velocity(self, env: Env) -> Array:
-        """Read how fast it moves there."""
+        """How fast it moves there."""
         return self.hand(env)[1][:2]
 
     def hand(self, env: Env) -> tuple[Array, Array, Array]:
         """Position and velocity of the hand, [3] each, and how joints move it, [3, 7]."""
-        simulator: Any = env.unwrapped
-        jacobian = np.zeros((3, simulator.model.nv))
-        mujoco.mj_jacBody(simulator.model, simulator.data, jacobian, None, simulator.model.body("tips_arm").id)
-        return simulator.data.body("tips_arm").xpos.copy(), jacobian @ simulator.data.qvel, jacobian[:, :7]
+        model, data, jacobian = env.unwrapped.model, env.unwrapped.data, np.zeros((3, 11))
+        mujoco.mj_jacBody(model, data, jacobian, None, model.body("tips_arm").id)
+        return data.body("tips_arm").xpos.copy(), jacobian @ data.qvel, jacobian[:, :7]
 
     def control(self, env: Env, desired_position: Array, desired_velocity: Array) -> Array:
-        """Compute torques, in Nm: a spring and a damper on the hand, which hold it 27 cm below the shoulder."""
+        """Torques, in Nm: a spring and a damper on the hand, which hold it 27 cm below the shoulder."""
         position, velocity, jacobian = self.hand(env)
         force = 200.0 * (np.r_[desired_position, -0.27] - position) + 15.0 * (np.r_[desired_velocity, 0.0] - velocity)
         return np.clip(jacobian.T @ force, -2.0, 2.0)
 
-    def metrics(self, env: Env, info: dict[str, Any]) -> dict[str, float]:
-        """Measure how far the object is from the goal."""
-        distance = -float(info["reward_dist"])
-        return {"success": float(distance <= 0.15), "distance": distance}
-
-    def measured_state(self, observation: Array) -> tuple[Array, Array]:
-        """The hand's place stands in the observation, behind the joints; it begins at rest."""
-        return observation[..., 14:16], np.zeros_like(observation[..., 14:16])
+    def metrics(self, env: Env, info: dict) -> dict[str, float]:
+        """How far the object is from the goal."""
+        return {"success": float(info["reward_dist"] >= -0.15), "distance": -info["reward_dist"]}

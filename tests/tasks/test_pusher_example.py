@@ -27,7 +27,7 @@ def test_a_push_by_hand_moves_the_object_towards_the_goal(task: Task) -> None:
     velocity = np.gradient(position, 0.05, axis=1)
     outcomes = task.play(np.concatenate([position, velocity], axis=-1))
 
-    place, _ = task.measured_state(outcomes.observation)
+    place = outcomes.observation[..., HAND]  # [B, T, 2]
     np.testing.assert_allclose(place[:, 0], starts.position, atol=1e-12)
     assert np.abs(place[:, 1:] - position[:, :-1]).max() < 0.08  # the hand follows, somewhat behind
     assert np.abs(outcomes.observation[:, :, 16] + 0.27).max() < 0.08, "the hand leaves the table"

@@ -7,12 +7,14 @@ Importing this package also makes the step environments known to `gymnasium.make
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.tasks.catalogue import make_task, register_environments, register_task, task_ids
 from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
-from top_erl.tasks.gymnasium_task import GymnasiumTask
+from top_erl.tasks.gymnasium_task import Array, Env, GymnasiumTask
 from top_erl.tasks.observations import observation_slices
 
 register_environments()
 
 __all__ = [
+    "Array",
+    "Env",
     "EpisodeOutcomes",
     "EpisodeStarts",
     "GymnasiumTask",
