@@ -105,11 +105,23 @@ class NaivePlans(NaiveTopErl):
             losses.append(loss / (len(batch) * len(starts) * (length + 1)))
         return CriticResult(losses, targets, sum(firsts) / len(firsts))
 
+    def policy_starts(self, horizon: int, generator: torch.Generator) -> tuple[int, list[int]]:
+        """How long the plans of a policy step are, and where they start: about two within the steps of one."""
+        plan = self.config.plan
+        most = plan.every // self.stride
+        if plan.random or plan.by_value:
+            lengths = [*range(1, most + 1)]
+        else:
+            lengths = sorted({most, horizon % most or most})
+        length = lengths[int(torch.randint(len(lengths), (), generator=generator))]
+        apart = max(1, most // 2)
+        first = int(torch.randint(min(apart, horizon - length + 1), (), generator=generator))
+        return length, list(range(first, horizon - length + 1, apart))
+
     def policy_step(self, batch: EpisodeBatch, generator: torch.Generator, bound: float | None = None) -> PolicyResult:
         """Loss of one policy step."""
         learn, size = self.config.learn, self.primitive.num_params
-        length, offset = self.cut(batch.horizon, generator)
-        starts = list(range(offset, batch.horizon - length + 1, length))
+        length, starts = self.policy_starts(batch.horizon, generator)
         noise = torch.randn(len(batch) * len(starts), size, generator=generator).reshape(len(batch), -1, size)
         objective: Tensor = torch.zeros(())
         regression: Tensor = torch.zeros(())

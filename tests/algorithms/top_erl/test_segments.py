@@ -15,6 +15,7 @@ from top_erl.algorithms.top_erl.segments import (
     Segments,
     SegmentsConfig,
     every_state,
+    plan_starts,
 )
 from top_erl.errors import UserError
 
@@ -211,3 +212,17 @@ def test_first_use_in_inference_mode_does_not_forbid_gradients() -> None:
     data = torch.zeros(39, requires_grad=True)
     data[cut.inside].sum().backward()
     assert data.grad is not None
+
+
+def test_plans_of_a_policy_step_start_at_every_state_that_may_have_one() -> None:
+    """25 tokens, five of a plan: even instants, an end that cuts a plan off, and random instants."""
+    generator = torch.Generator().manual_seed(0)
+    for lengths, last in (([5], 20), ([3, 5], 22), ([1, 2, 3, 4, 5], 24)):
+        seen: Counter[int] = Counter()
+        for _ in range(400):
+            cut = plan_starts(25, lengths, 2, generator)
+            assert cut.length in lengths
+            assert int(cut.actions.max()) < 25, "nothing is padding"
+            seen.update(cut.starts.tolist())
+        assert sorted(seen) == list(range(last + 1))
+        assert min(seen[start] for start in range(21)) > 0.7 * max(seen.values())

@@ -231,7 +231,7 @@ class TopErlLearner(EpisodicLearner):
         With `measure`, the statistics say where in the trust region the policy was before the step.
         """
         learn = self.config.learn
-        segments = self.segmentation.draw(batch.horizon, generator, padded=False).to(self.device)
+        segments = self.policy_segments(batch.horizon, generator).to(self.device)
         sequences, new, projected, old = self.improved(batch, segments, generator, bound)
         values = in_mode(self.critics, training=False).action_values(sequences)  # Σ over the prefixes, [C, B, K]
         if learn.policy_objective == "mean":
@@ -245,6 +245,10 @@ class TopErlLearner(EpisodicLearner):
         self.policy_optimizer.step()
         stats = PolicyStats(loss.detach(), objective.detach(), regression.detach())
         return replace(stats, **trust_region_stats(new.detach(), projected, old)) if measure else stats
+
+    def policy_segments(self, horizon: int, generator: torch.Generator) -> Segments:
+        """The segments of a policy step: a random cut, without a last one that runs past the end."""
+        return self.segmentation.draw(horizon, generator, padded=False)
 
     def improved(
         self, batch: EpisodeBatch, segments: Segments, generator: torch.Generator, bound: float | None

@@ -25,8 +25,9 @@ from torch import Tensor
 from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.top_erl.config import TopErlConfig
 from top_erl.algorithms.top_erl.learner import TopErlLearner
-from top_erl.algorithms.top_erl.segments import Segments
+from top_erl.algorithms.top_erl.segments import Segments, plan_starts
 from top_erl.algorithms.top_erl.targets import Future
+from top_erl.config.plan import PlanConfig
 from top_erl.errors import UserError
 from top_erl.hardware.devices import send
 from top_erl.models import Sequences
@@ -53,6 +54,7 @@ class PlanningLearner(TopErlLearner):
         self.plan_entries = 1 + 2 * self.primitive.num_params
         self.plan_tokens = config.plan.every // config.collect.stride
         self.plan_grid = self.collector.movements.grid(config.collect.stride, self.device)
+        self.plan_lengths = self._plan_lengths(config.plan)
         if config.plan.by_value:
             self.collector.make_judge = self.make_judge
 
@@ -75,6 +77,17 @@ class PlanningLearner(TopErlLearner):
             discount=self.config.learn.discount,
         )
         return self.target(batch, segments, future)
+
+    def policy_segments(self, horizon: int, generator: torch.Generator) -> Segments:
+        """Starts of plans, two within h steps: a cut as the critic's would rarely show the policy late states."""
+        return plan_starts(horizon, self.plan_lengths, max(1, self.plan_tokens // 2), generator)
+
+    def _plan_lengths(self, plan: PlanConfig) -> list[int]:
+        """Tokens that are executed of a plan: h, less of a last one that the end cuts off, any at random instants."""
+        if plan.random or plan.by_value:
+            return list(range(1, self.plan_tokens + 1))
+        rest = self.collector.stored_horizon % self.plan_tokens
+        return [rest, self.plan_tokens] if rest else [self.plan_tokens]
 
     def improved(
         self, batch: EpisodeBatch, segments: Segments, generator: torch.Generator, bound: float | None

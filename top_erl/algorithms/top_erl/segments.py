@@ -103,6 +103,14 @@ def every_state(horizon: int, length: int, device: torch.device) -> Segments:
     return _shared(Segments(horizon, length, count=horizon, offset=0, stride=1, device=device))
 
 
+def plan_starts(horizon: int, lengths: list[int], stride: int, generator: torch.Generator) -> Segments:
+    """Segments of one of the lengths, that begin every `stride` steps after a random offset and end in the episode."""
+    length = lengths[_randint(len(lengths), generator)]
+    last = horizon - length  # where the last one may begin
+    offset = _randint(min(stride, last + 1), generator)
+    return _shared(Segments(horizon, length, (last - offset) // stride + 1, offset, stride))
+
+
 class Segmentation(ABC):
     """A rule that says how long the segments of a cut are."""
 
