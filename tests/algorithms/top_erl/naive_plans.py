@@ -109,10 +109,7 @@ class NaivePlans(NaiveTopErl):
         """How long the plans of a policy step are, and where they start: about two within the steps of one."""
         plan = self.config.plan
         most = plan.every // self.stride
-        if plan.random or plan.by_value:
-            lengths = [*range(1, most + 1)]
-        else:
-            lengths = sorted({most, horizon % most or most})
+        lengths = [*range(1, most + 1)] if plan.random or plan.by_value else sorted({most, horizon % most or most})
         length = lengths[int(torch.randint(len(lengths), (), generator=generator))]
         apart = max(1, most // 2)
         first = int(torch.randint(min(apart, horizon - length + 1), (), generator=generator))
