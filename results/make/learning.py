@@ -54,10 +54,10 @@ def metaworld(results: Path) -> str:
 def pusher(results: Path) -> str:
     """The example of a contact task: before and after training, a row per seed."""
     rows = [
-        (str(run.seed), number(run.rows[0].get("evaluation_success")), *_trained(run, 0.5)[1:])
+        (str(run.seed), number(run.rows[0].get("evaluation_success")), *_trained(run, 0.3)[1:])
         for run in read_runs(results / "claims/pusher")
     ]
-    header = ("seed", "at the start", "success on 100 fresh contexts", "minutes", "minutes to 0.5", "control steps")
+    header = ("seed", "at the start", "success on 100 fresh contexts", "minutes", "minutes to 0.3", "control steps")
     return table(header, rows)
 
 
