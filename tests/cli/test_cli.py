@@ -303,7 +303,7 @@ def _mistake(words: list[str], capsys: Output) -> str:
         ("train --task=nowhere:Task", "Cannot import the task 'nowhere:Task' from module 'nowhere'"),
         ("train --method toperl", "Unknown method 'toperl'; did you mean 'top_erl'?"),
         ("train --scale=papr", "Unknown scale 'papr'; did you mean 'paper'?"),
-        ("train --learn.critic-rate fast", "--learn.critic-rate: could not convert string to float: 'fast'"),
+        ("train --learn.critic-rate fast", "--learn.critic-rate takes a number, not 'fast'"),
         ("train --log.wandb maybe", "invalid choice 'maybe' for argument '--log.wandb'"),
         ("train --seed", "Missing value for argument '--seed'"),
         ("train --policy.hidden 3 x", "--policy.hidden"),
