@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,20 @@ def test_what_is_finished_is_skipped_and_what_failed_is_left_until_asked_for(fol
     schedule, engine, _ = _run(folder, {NAMES[1]: [0]}, retry=True)
     end = schedule.run()
     assert (end.finished, end.failed, engine.started) == (3, {}, [NAMES[1]])
+
+
+def test_runs_that_take_long_are_told_of(folder: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that moves by 25 s with every look: somebody who watches hears of runs that go on, ever less often."""
+    clock = itertools.count(0.0, 25.0)
+    monkeypatch.setattr("top_erl.sweep.schedule.time.monotonic", lambda: next(clock))
+    schedule, engine, told = _run(folder, {name: [0] for name in NAMES})
+    ended, calls = engine.ended, iter(range(20))
+    monkeypatch.setattr(engine, "ended", lambda timeout: ended(timeout) if next(calls, None) is None else [])
+    assert schedule.run().finished == 3
+    assert [line for line in told if line.startswith("started")] == [f"started   {name}" for name in NAMES]
+    running = [line for line in told if line.startswith("running")]
+    assert running[:2] == [f"running   {name}: its first iteration" for name in NAMES[:2]]
+    assert 4 <= len(running) < 20
 
 
 def test_runs_that_others_train_are_left_to_them(folder: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
