@@ -188,6 +188,12 @@ class NoSpec(GymnasiumTask):
     """Says nothing of what it must say."""
 
 
+class SpecIsText(PointTask):
+    """Has something else where the facts should be."""
+
+    spec = "a point that moves"
+
+
 class MissingMetric(PointTask):
     """Names a metric that it does not measure."""
 

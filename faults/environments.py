@@ -34,7 +34,17 @@ METHODS = {"top_erl": _EPISODIC, "sac": _STEPWISE, "ppo": _PPO}
 
 BAD_EPISODES = ("StepRaises", "StepNan", "ResetRaises", "ResetNan", "Exits")
 DEADLY = ("ExitsHard", "Crashes", "Hangs")
-WRONG = ("WrongShape", "WrongReward", "NoHorizon", "WrongSize", "NoSpec", "MissingMetric", "CannotBeMade", "not_a_task")
+WRONG = (
+    "WrongShape",
+    "WrongReward",
+    "NoHorizon",
+    "WrongSize",
+    "NoSpec",
+    "SpecIsText",
+    "MissingMetric",
+    "CannotBeMade",
+    "not_a_task",
+)
 
 
 @scenario(

@@ -110,6 +110,22 @@ def test_falling_back_deletes_nothing_that_is_not_known(
     assert [row["iteration"] for row in read_metrics(folder.path / "metrics.csv")] == [1, 2, 3, 4, 5, 6]
 
 
+def test_notes_with_a_number_for_a_name_are_no_checkpoint(folder: RunFolder, tiny: RunConfig) -> None:
+    """Neither taken for a damaged one when a run goes on, nor put aside when it falls back; an empty folder is one."""
+    notes = folder.checkpoints / "99999999"
+    notes.mkdir()
+    (notes / "notes.txt").write_text("mine")
+    for fall_back in (False, True):
+        training = resume_training(folder, fall_back=fall_back)
+        assert training.progress.iteration == 6
+        run_training(training, folder)
+        training.close()
+        assert _contents(notes) == {"notes.txt": b"mine"}
+    (folder.checkpoints / "00000008").mkdir()
+    with pytest.raises(UserError, match="00000008"):
+        resume_training(folder)
+
+
 def test_saving_an_agent_replaces_a_saved_agent_only(tiny: RunConfig, tmp_path: Path) -> None:
     agent = TopErl(config=tiny)
     for name in ("config.yaml", "fingerprint.json", "checkpoint/notes.txt"):

@@ -60,6 +60,12 @@ def test_ids_that_cannot_be_found_again_are_refused(id: str) -> None:
         ("top_erl.tasks.catalogue:", "has no class or function ''"),
         ("top_erl.tasks.via_point_reacher.task:HORIZON", "has no class or function 'HORIZON'"),
         ("collections:OrderedDict", "is not a task, nor a function without arguments that makes one"),
+        (
+            "faults.broken_tasks:NoSpec",
+            "cannot be made: it does not say control, make_env, metrics, position, velocity",
+        ),
+        ("faults.broken_tasks:CannotBeMade", "cannot be made: OSError: no licence for the simulator"),
+        ("faults.broken_tasks:SpecIsText", "has no spec: give its class `spec = TaskSpec"),
     ],
 )
 def test_bad_import_paths_are_explained(path: str, message: str) -> None:

@@ -153,7 +153,17 @@ def checkpoint_paths(folder: Path) -> list[Path]:
     with reading(folder):
         if not folder.is_dir():
             return []
-        return sorted(path for path in folder.iterdir() if path.name.isdigit() and _is_folder(path))
+        numbered = (path for path in folder.iterdir() if path.name.isdigit() and _is_folder(path))
+        return sorted(path for path in numbered if not _is_foreign(path))
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether a folder holds things, but nothing that a checkpoint has: somebody else's, not a damaged one of ours."""
+    try:
+        names = {file.name for file in path.iterdir()}
+    except OSError:
+        return False  # who opens it will say why it cannot be read
+    return bool(names) and not names & {*_FILES, _META}
 
 
 def rotate(folder: Path, keep: int, belongs_to: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from gymnasium.envs.registration import register
 from gymnasium.envs.registration import registry as gymnasium_registry
 
 from top_erl.errors import UserError, unknown_name
-from top_erl.tasks.contract import Task
+from top_erl.tasks.contract import Task, TaskSpec
 from top_erl.tasks.metaworld.facts import HORIZON as METAWORLD_HORIZON
 from top_erl.tasks.metaworld.facts import TASKS as METAWORLD_TASKS
 from top_erl.tasks.metaworld.facts import jumping_id, task_id
@@ -111,13 +111,27 @@ def make_task(id: str) -> Task:
         raise unknown_name("task", id, _TASKS)
     if factory is None or isinstance(factory, str):
         factory = _import_factory(factory or id)
-    task: object = factory()
+    task = _made(id, factory) if ":" in id else factory()
     if not isinstance(task, Task):
         raise UserError(
             f"The task {id!r} makes a {type(task).__name__}, which is not a top_erl.tasks.Task: "
             "subclass Task or GymnasiumTask."
         )
+    if not isinstance(getattr(task, "spec", None), TaskSpec):
+        raise UserError(f"The task {id!r} has no spec: give its class `spec = TaskSpec(...)`, the facts about it.")
     return task
+
+
+def _made(path: str, factory: TaskFactory) -> object:
+    """Make a task that is code of the user's: what goes wrong there is theirs to mend."""
+    try:
+        return factory()
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        lacks = ", ".join(sorted(getattr(factory, "__abstractmethods__", ())))
+        reason = f"it does not say {lacks}" if lacks else import_reason(error)
+        raise UserError(f"The task {path!r} cannot be made: {reason}.") from error
 
 
 def task_ids() -> list[str]:
