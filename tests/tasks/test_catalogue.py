@@ -62,7 +62,7 @@ def test_ids_that_cannot_be_found_again_are_refused(id: str) -> None:
         ("collections:OrderedDict", "is not a task, nor a function without arguments that makes one"),
         (
             "faults.broken_tasks:NoSpec",
-            "cannot be made: it does not say control, make_env, metrics, position, velocity",
+            "cannot be made: it does not say control, make_env, metrics, position",
         ),
         ("faults.broken_tasks:CannotBeMade", "cannot be made: OSError: no licence for the simulator"),
         ("faults.broken_tasks:SpecIsText", "has no spec: give its class `spec = TaskSpec"),
