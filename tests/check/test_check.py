@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.check.point import PointMassTask
-from top_erl.check import Report, check_task
+from top_erl.check import Report, check_task, rewards
 from top_erl.cli import main
 from top_erl.errors import UserError
 from top_erl.tasks import Task, catalogue, register_task
@@ -95,6 +96,25 @@ def test_nothing_is_found_where_nothing_is_wrong(check: Any) -> None:
 def test_examples_and_our_own_task_are_fine(task: str) -> None:
     report = check_task(task, episodes=3)
     assert [finding for finding in report.findings if finding.level != "hint"] == []
+
+
+def test_touching_that_harms_is_named() -> None:
+    """Four of sixteen random episodes touch something: a warning if hardly any is better for it."""
+    still = np.full(16, -9.0)
+    for gains, found in (([-1.0, -2.0, -1.5, -3.0], 1), ([-1.0, 2.0, -1.5, -3.0], 0)):
+        random = still + np.array([*gains, *np.zeros(12)])
+        findings = list(rewards._harmful(still, random, rewards._changed(still, random)))
+        assert len(findings) == found
+        assert all("Of the 4 random episodes (of 16)" in finding.sentence for finding in findings)
+    paid_for_moving = still - 1.0  # a price of movement is no harm to anything
+    assert not list(rewards._harmful(still, paid_for_moving, rewards._changed(still, paid_for_moving)))
+
+
+def test_a_velocity_that_is_somewhat_off_may_be_the_robots_own(check: Any) -> None:
+    """A robot that is dragged moves unevenly within a control step: a warning, not an error."""
+    (finding,) = [finding for finding in check(unit=0.72).findings if finding.about == "units"]
+    assert finding.level == "warning"
+    assert "moves unevenly within a control step" in finding.sentence
 
 
 def test_a_value_for_the_rest_ends_the_complaint(check: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from top_erl.check.findings import Finding, hint, warning
 from top_erl.check.probe import Evidence
@@ -13,6 +14,8 @@ from top_erl.tasks.contract import Array
 
 _RARE = 0.1
 """What changes in fewer than this part of the random episodes is hardly ever touched."""
+_MOST = 0.6
+"""Where rewards change in more than this part of them, they pay for movement itself, not for what it touches."""
 
 
 def look(played: Evidence) -> list[Finding]:
@@ -23,7 +26,10 @@ def look(played: Evidence) -> list[Finding]:
 def numbers(played: Evidence) -> dict[str, str]:
     """Returns."""
     still, random = _returns(played)
+    changed = _changed(still, random)
+    better = int(np.sum(changed & (random > still)))
     return {
+        "rewards changed by moving": f"in {np.sum(changed)} of {len(random)} random episodes, {better} for the better",
         "return, standing still": f"{still.mean():.4g} ± {still.std():.2g}",
         "return, random movements": f"{random.mean():.4g} ± {random.std():.2g}",
     }
@@ -31,6 +37,11 @@ def numbers(played: Evidence) -> dict[str, str]:
 
 def _returns(played: Evidence) -> tuple[Array, Array]:
     return np.array([trial.total for trial in played.still]), np.array([trial.total for trial in played.random])
+
+
+def _changed(still: Array, random: Array) -> NDArray[np.bool_]:
+    """In which random episodes the return is another than that of standing still, [n]."""
+    return np.abs(still - random) > 1e-9 * np.maximum(np.abs(still), 1.0)
 
 
 def _size(played: Evidence) -> Iterator[Finding]:
@@ -48,7 +59,8 @@ def _size(played: Evidence) -> Iterator[Finding]:
 def _touched(played: Evidence) -> Iterator[Finding]:
     """Whether exploration changes anything that is paid for or measured."""
     still, random = _returns(played)
-    changed = np.abs(still - random) > 1e-9 * np.maximum(np.abs(still), 1.0)
+    changed = _changed(still, random)
+    yield from _harmful(still, random, changed)
     if np.mean(changed) < _RARE:
         yield warning(
             "exploration",
@@ -69,6 +81,18 @@ def _touched(played: Evidence) -> Iterator[Finding]:
                 "episodes: exploration hardly ever touches what it measures. Rewards must lead there, or the scales "
                 "of spec.primitive must be larger.",
             )
+
+
+def _harmful(still: Array, random: Array, changed: NDArray[np.bool_]) -> Iterator[Finding]:
+    """Whether what random movements touch gets worse by it nearly always: a policy then learns not to touch it."""
+    count, better = int(changed.sum()), int(np.sum(changed & (random > still)))
+    if count >= 3 and np.mean(changed) < _MOST and better < 0.2 * count:
+        yield warning(
+            "exploration",
+            f"Of the {count} random episodes (of {len(random)}) that changed the return, {better} were better than "
+            "standing still: a policy may learn to touch nothing. Start where a chance touch helps as often as it "
+            "harms, or pay for being where a good push begins.",
+        )
 
 
 def _early_end(played: Evidence) -> Iterator[Finding]:
