@@ -17,7 +17,9 @@ _PART = 1 / 3
 _FEWEST = 4
 """Evaluations that this part must have, and as many must have come before."""
 _BETTER = 0.02
-"""What counts as better, as a part of the range of a run's evaluations."""
+"""What counts as better, as a part of the range of a run's evaluations,"""
+_AT_LEAST = 0.002
+"""and as a part of the number itself: a run that is flat has hardly any range."""
 _SOLVED = 0.9
 """Success from which on a run may stand still."""
 _LEARNED = 4.0
@@ -81,7 +83,7 @@ def _got_better(before: Sequence[Row], recent: Sequence[Row], name: str) -> bool
     old, new = _values(before, name), _values(recent, name)
     if not old or not new:
         return False
-    trifle = _BETTER * (max(*old, *new) - min(*old, *new))
+    trifle = max(_BETTER * (max(*old, *new) - min(*old, *new)), _AT_LEAST * max(map(abs, (*old, *new))))
     return max(new) > max(old) + trifle or fmean(new) > fmean(old[-len(new) :]) + trifle
 
 
