@@ -44,7 +44,7 @@ def test_plans_asked_for_one_by_one_are_the_episode(agent: Agent) -> None:
     tracked = [plan.stacked().numpy()[:10]]
     for step in (10, 20, 30, 40):
         now = task.advance(tracked[-1][None])
-        plan = agent.predict(now.observation[0], step=step, reference=tracked[-1][-1])
+        plan = agent.predict(now.observation[0], step=step, reference=tracked[-1][-1], origin=starts.position[0])
         assert isinstance(plan, Reference)
         assert plan.position.shape == (50 - step, 5)
         tracked.append(plan.stacked().numpy()[:10])
@@ -61,13 +61,13 @@ def test_plans_asked_for_one_by_one_are_the_episode(agent: Agent) -> None:
 def test_a_batch_and_samples(agent: Agent) -> None:
     starts = make_task(JUMP).begin([1, 2, 3])
     current = np.concatenate((starts.position, starts.velocity), axis=-1)
-    batch = agent.predict(starts.observation, step=20, reference=current)
+    batch = agent.predict(starts.observation, step=20, reference=current, origin=starts.position)
     assert isinstance(batch, Reference)
     assert batch.position.shape == (3, 30, 5)
-    one = agent.predict(starts.observation[1], step=20, reference=current[1])
+    one = agent.predict(starts.observation[1], step=20, reference=current[1], origin=starts.position[1])
     assert isinstance(one, Reference)
     np.testing.assert_allclose(one.position, batch.position[1], atol=1e-5)
-    sample = agent.predict(starts.observation, step=20, reference=current, deterministic=False)
+    sample = agent.predict(starts.observation, step=20, reference=current, origin=starts.position, deterministic=False)
     assert isinstance(sample, Reference)
     assert not np.allclose(sample.position, batch.position)
 
@@ -79,6 +79,11 @@ def test_what_is_wrong_with_a_question(agent: Agent) -> None:
         ({"step": 10, "reference": np.zeros(3)}, r"of shape \(10,\), not \(3,\)"),
         ({"step": 50, "reference": np.zeros(10)}, "has steps 0 to 49, not 50"),
         ({"step": 10, "reference": np.full(10, np.nan)}, "reference for .* holds NaN"),
+        (
+            {"step": 10, "reference": np.zeros(10)},
+            r"needs origin=, the position at the .* of shape \(5,\): goals count",
+        ),
+        ({"step": 10, "reference": np.zeros(10), "origin": np.zeros(2)}, r"of shape \(5,\).*; \(2,\) was given"),
     ):
         with pytest.raises(UserError, match=complaint):
             agent.predict(observation, **wrong)  # type: ignore[arg-type]

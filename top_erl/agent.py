@@ -137,6 +137,7 @@ class Agent:
         step: int = 0,
         limits: Limits | None = None,
         reference: ArrayLike | None = None,
+        origin: ArrayLike | None = None,
     ) -> Reference | Action:
         """Predict the reference of a whole episode, or with a step-based method the action of one step.
 
@@ -156,6 +157,8 @@ class Agent:
             step: control steps made so far in the episode, for methods that are asked in the middle of it.
             limits: what the robot can do; a reference that exceeds it is refused (`Reference.exceeds` says where).
             reference: what is being tracked now, positions, then velocities, [2D] or [B, 2D], to replan from there.
+            origin: position at the episode's start, [D] or [B, D], to replan with `--plan.clock episode` and a relative
+                goal, which counts from there.
 
         Returns:
             Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each; of a next plan those after
@@ -163,12 +166,13 @@ class Agent:
         """
         learner, observed = self.training.learner, _checked(self.training.spec, observation)
         if not isinstance(learner, EpisodicLearner):
-            alone = deterministic and all(given is None for given in (position, velocity, limits, reference))
+            alone = deterministic and all(given is None for given in (position, velocity, limits, reference, origin))
             return next_action(self.training, observed, step, alone)
         noise = None if deterministic else _noise(learner, len(np.atleast_2d(observed)), generator)
         if step or reference is not None:
             current = None if reference is None else _finite(self.training.spec, "reference", reference)
-            return next_reference(learner, step, observed, current, noise=noise, limits=limits)
+            start = None if origin is None else _finite(self.training.spec, "origin", origin)
+            return next_reference(learner, step, observed, current, start, noise=noise, limits=limits)
         starts = _starts(self.training.task, observed, position, velocity)
         return _reference(learner, starts, noise, observed.ndim == 1, limits)
 

@@ -49,6 +49,7 @@ def next_reference(
     step: int,
     observed: Array,
     current: Array | None,
+    origin: Array | None,
     *,
     noise: torch.Tensor | None,
     limits: Limits | None,
@@ -60,6 +61,7 @@ def next_reference(
         step: Control steps made before.
         observed: Raw observations now, [S] or [B, S].
         current: The reference that is being tracked, [2D] or [B, 2D].
+        origin: The position at the episode's start, [D] or [B, D], for movements that are those of whole episodes.
         noise: What samples are made of, [B, P]; None: the mean.
         limits: What the robot can do.
     """
@@ -78,12 +80,26 @@ def next_reference(
             f"To replan at step {step}, {spec.id} needs reference=, the position and then the velocity that are being "
             f"tracked now, of shape {expected}" + ("." if current is None else f", not {current.shape}.")
         )
-    before = np.atleast_2d(current)
-    reference, _, _ = collector.next_plan(learner.policy, step, np.atleast_2d(observed), before, noise)
+    before, start = np.atleast_2d(current), _origin(collector, step, current, origin)
+    reference, _, _ = collector.next_plan(learner.policy, step, np.atleast_2d(observed), before, noise, start)
     if limits is not None:
         position, velocity = np.split(before, 2, axis=-1)
         check_limits(reference.exceeds(limits, spec.dt, (position, velocity)))
     return Reference(reference.position[0], reference.velocity[0]) if observed.ndim == 1 else reference
+
+
+def _origin(collector: ReplanningCollector, step: int, current: Array, origin: Array | None) -> Array | None:
+    """Positions at the episodes' starts, [B, D]; at step 0 they are known already."""
+    if not collector.movements.needs_origin:
+        return None
+    now = np.split(current, 2, axis=-1)[0]  # [D] or [B, D]
+    origin = now if origin is None and step == 0 else origin
+    if origin is None or origin.shape != now.shape:
+        raise UserError(
+            f"To replan at step {step}, {collector.spec.id} needs origin=, the position at the episode's start, of "
+            f"shape {now.shape}: goals count from there" + ("." if origin is None else f"; {origin.shape} was given.")
+        )
+    return np.atleast_2d(origin)
 
 
 def next_action(training: Training, observed: Array, step: int, alone: bool) -> Action:

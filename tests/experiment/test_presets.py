@@ -265,7 +265,8 @@ def test_top_erl_on_a_laptop(task: str) -> None:
     collect, metaworld = algorithm.collect, task.startswith("metaworld/")
     assert spec.horizon % collect.stride == 0
     assert 25 <= spec.horizon // collect.stride < 50
-    assert collect.reward_scale == pytest.approx((40.0 if metaworld else 10.0) / spec.return_size)
+    assert collect.reward_scale == pytest.approx(1.0 if metaworld else 10.0 / spec.return_size)
+    assert (collect.reward_spread is not None) == metaworld
     assert collect.episodes == (2 if metaworld else max(4, min(16, 800 // spec.horizon)))
     assert collect.prefill >= algorithm.learn.batch_size
     assert algorithm.learn.standardize

@@ -269,3 +269,14 @@ def test_a_failed_episode_leaves_the_others_their_behaviour(policy: GaussianPoli
     behaviour = collector._pending.behaviour
     episodes, _ = collector.finish()
     torch.testing.assert_close(episodes.behaviour.mean, behaviour.mean[[0, 2]])
+
+
+@pytest.mark.parametrize(("share", "wide"), [(0.0, []), (0.25, [3, 7]), (0.5, [1, 3, 5, 7]), (1.0, [*range(8)])])
+def test_some_episodes_explore_more_widely(policy: GaussianPolicy, share: float, wide: list[int]) -> None:
+    plain, mixed = (
+        _collector(**options).exploration(6, range(8)) for options in ({}, {"wide_share": share, "wide_factor": 3.0})
+    )
+    wanted = torch.where(torch.tensor([number in wide for number in range(8)])[:, None], 3.0 * plain, plain)
+    torch.testing.assert_close(mixed, wanted, rtol=0.0, atol=0.0)
+    later = _collector(wide_share=share, wide_factor=3.0).exploration(6, [3, 5])  # an episode's noise is its own
+    torch.testing.assert_close(later, wanted[[3, 5]], rtol=0.0, atol=0.0)

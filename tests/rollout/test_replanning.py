@@ -61,7 +61,9 @@ def test_references_are_continuous(clock: str, kind: str) -> None:
             continue
         before = torch.from_numpy(rollout.reference[episode, start - 1])  # at time start · dt
         basis = movements.basis(int(start), torch.tensor([float(start) - 1, float(start)], dtype=torch.float64))
-        through = movements.primitive.segments(basis[None], params.double()[None], *before.chunk(2))[0]  # [2, 2D]
+        origin = torch.from_numpy(rollout.position[episode]) if movements.needs_origin else None
+        state = (params.double()[None], *before.chunk(2), origin)
+        through = movements.primitive.segments(basis[None], *state)[0]  # [2, 2D]
         worst = max(worst, float(np.abs((through[0] - before).numpy() / span).max()))
         np.testing.assert_allclose(through[1], rollout.reference[episode, start], rtol=1e-9, atol=1e-12)
     assert worst <= 1e-6
@@ -91,6 +93,20 @@ def test_the_first_plan_is_that_of_the_whole_movement() -> None:
     grid = movements.grid(2, torch.device("cpu"), torch.float64).table  # [25, 25, 2, G + 2]
     torch.testing.assert_close(grid[7, 9:], movements.basis(14, torch.arange(18.0, 50.0, 2.0).double()))
     assert grid[7, :7].isnan().all()
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_with_the_same_parameters_a_plan_goes_on_as_the_one_before(relative: bool) -> None:
+    """On the episode's clock: so a policy that sees nothing new changes nothing."""
+    spec = ViaPointReacher().spec
+    primitive = make_primitive(replace(spec.primitive, relative_goal=relative), spec.num_dof, spec.dt)
+    movements = PlanMovements(primitive, spec.horizon, every=10, clock="episode")
+    params = torch.randn(1, primitive.num_params, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    position, velocity = torch.full((1, 5), 0.3, dtype=torch.float64), torch.zeros(1, 5, dtype=torch.float64)
+    whole = movements.reference(0, params, position, velocity, position)
+    later = movements.reference(20, params, *whole[:, 19].chunk(2, dim=-1), position)
+    assert movements.needs_origin is relative
+    torch.testing.assert_close(later, whole[:, 20:], rtol=0.0, atol=1e-6)  # tables of ProDMP are interpolated
 
 
 def test_a_stored_episode_knows_its_plans() -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 from top_erl.errors import UserError
 
 Clock = Literal["episode", "rest", "plan"]
+Look = Literal["end", "plan"]
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,14 @@ class PlanConfig:
     old one. An evaluation replans every h steps."""
     reference_input: bool = True
     """Whether the policy sees position and velocity of the reference where a plan starts, besides the state there."""
-    clock: Clock = "plan"
-    """Time that a plan's movement runs on. plan: one of its own, which lasts `plan.tau`; rest: one of its own, which
-    lasts as long as the episode does (but at least h steps): strong, and rough, near the end; episode: the movement of
-    the whole episode, entered where the plan starts: smooth, and weak near the end."""
+    clock: Clock = "episode"
+    """Time that a plan's movement runs on. episode: the movement of the whole episode, entered where the plan starts,
+    with a relative goal that counts from the episode's start: with the same parameters a new plan goes on as the old
+    one would have; smooth, and weak near the end. rest: one of its own, which lasts as long as the episode does (but at
+    least h steps): strong, and rough, near the end. plan: one of its own, which lasts `plan.tau`."""
+    look: Look = "end"
+    """How far a plan is valued: to the end, as if it were executed whole, or for the h steps that are executed at most,
+    and the value of the state after them."""
     tau: float = 0.0
     """Seconds that a plan's movement lasts with the clock `plan`; 0: primitive.tau."""
 

@@ -36,6 +36,10 @@ class StoredEpisodes:
     """Worse rewards of a step, as the task pays them, count as this; None: as they are."""
     behaviour: bool = False
     """Keep the policy that played each episode."""
+    wide_share: float = 0.0
+    """Share of the exploring episodes whose noise is wider than the policy's."""
+    wide_factor: float = 1.0
+    """By how much."""
 
 
 class AlgorithmConfig(ABC):

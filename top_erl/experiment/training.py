@@ -82,6 +82,8 @@ class Training:
             "reward_shift": stored.reward_shift,
             "reward_floor": stored.reward_floor,
             "keep_behaviour": method.keeps_behaviour and stored.behaviour,
+            "wide_share": stored.wide_share,
+            "wide_factor": stored.wide_factor,
         }
         if not plan.replans(spec.horizon):
             return EpisodeCollector(player, spec, primitive, **options)

@@ -93,7 +93,8 @@ def critic_values(agent: Agent, seed: int = 0, episodes: int = 24) -> CriticValu
     check_has_critic(agent)
     learner = agent.training.learner
     if isinstance(learner, TopErlLearner):
-        return _top_erl_values(learner, learner.collector.stored(fresh_episodes(learner, episodes, seed)))
+        stored = learner.collector.stored(fresh_episodes(learner, episodes, seed))
+        return _top_erl_values(learner, learner.seen_by_critic(stored))
     if isinstance(learner, TceLearner):
         return _tce_values(learner, seed, episodes)
     raise UserError(
@@ -154,6 +155,8 @@ def _top_erl_values(learner: TopErlLearner, batch: EpisodeBatch) -> CriticValues
     values = prefix_values(learner, batch, segments)
     kinds.append(_estimates(name, PREFIX, before + collect.stride * spec.dt, values, received[:, first]))
     unit = _unit(collect.reward_scale, collect.reward_shift, discount, collect.reward_floor)
+    if learner.rewards is not None:
+        unit = ", ".join(filter(None, (unit, f"less each step's mean, times {float(learner.rewards.factor):.3g}")))
     return CriticValues(kinds, received[:, 0].numpy(), unit)
 
 

@@ -3,11 +3,13 @@
 A plan is a movement primitive through the current reference, so position and velocity are continuous wherever it
 starts. What its parameters mean is decided by the clock it runs on:
 
-- `episode`: the movement of a whole episode, entered at the plan's start, as in the segments of TOP-ERL;
+- `episode`: the movement of a whole episode, entered at the plan's start, as in the segments of TOP-ERL: with the same
+  parameters a new plan goes on as the old one would have;
 - `rest`: a movement of its own, as long as the rest of the episode, but at least as long as a plan is executed;
 - `plan`: a movement of its own, of a fixed duration.
 
-A relative goal counts from the position where the plan starts.
+A relative goal counts from the position where the movement starts: that of the episode with the clock `episode`, that
+of the plan with the others.
 
 Axes: `B` plans, `n` control steps, `m` tokens at which plans may start, `G` parameters of a degree of freedom, `D`
 degrees of freedom, `P` parameters, `2` position and velocity.
@@ -49,6 +51,11 @@ class PlanMovements:
         self._every, self._tau = every, tau or primitive.config.tau
         self._own: dict[float, Primitive] = {}
 
+    @property
+    def needs_origin(self) -> bool:
+        """Whether plans depend on where the episode started."""
+        return self.clock == "episode" and self.primitive.relative_goal
+
     def basis(self, start: int, steps: Tensor) -> Tensor:
         """The matrix of a plan that starts at a control step, float64, [n, 2, G + 2].
 
@@ -64,7 +71,9 @@ class PlanMovements:
         ratio = (own.scale / self.primitive.scale).to(like)  # parameters are scaled as those of the whole movement
         return torch.cat((basis[..., : len(ratio)] * ratio, basis[..., len(ratio) :]), dim=-1)
 
-    def reference(self, start: int, params: Tensor, position: Tensor, velocity: Tensor) -> Tensor:
+    def reference(
+        self, start: int, params: Tensor, position: Tensor, velocity: Tensor, origin: Tensor | None = None
+    ) -> Tensor:
         """References of plans from their start to the end of the episode, [B, T - start, 2D].
 
         Args:
@@ -72,9 +81,13 @@ class PlanMovements:
             params: Parameters, [B, P].
             position: Reference position at the start, [B, D].
             velocity: Reference velocity at the start, [B, D].
+            origin: Position at the episode's start, [B, D], if `needs_origin`; the first plan starts there.
         """
         basis = self.basis(start, torch.arange(start, self.horizon, dtype=torch.float64))
-        state = (values.unsqueeze(1) for values in (params, position, velocity))  # [B, 1, ...]
+        if not self.needs_origin or start == 0:
+            origin = position
+        assert origin is not None, "The movement of a whole episode starts where the episode does."
+        state = (values.unsqueeze(1) for values in (params, position, velocity, origin))  # [B, 1, ...]
         return self.primitive.segments(basis.unsqueeze(0), *state).squeeze(1)
 
     def grid(self, stride: int, device: torch.device, dtype: torch.dtype = torch.float32) -> SegmentGrid:

@@ -98,6 +98,8 @@ class EpisodeCollector:
         reward_shift: float = 0.0,
         reward_floor: float | None = None,
         keep_behaviour: bool = False,
+        wide_share: float = 0.0,
+        wide_factor: float = 1.0,
     ) -> None:
         """Tie a player and a primitive together; `seed` names the run's random streams."""
         check_stride(spec, stride)
@@ -105,6 +107,7 @@ class EpisodeCollector:
         self.seed, self.stride = seed, stride
         self.reward_scale, self.reward_shift, self.reward_floor = reward_scale, reward_shift, reward_floor
         self.keep_behaviour = keep_behaviour
+        self.wide_share, self.wide_factor = wide_share, wide_factor
         self.episodes_collected = 0
         self._failed_in_a_row = 0
         self._pending: Planned | None = None
@@ -139,7 +142,12 @@ class EpisodeCollector:
         stream = f"exploration at step {step}" if step else "exploration"
         generators = [np.random.default_rng(derive(self.seed, stream, number)) for number in episodes]
         rows = [generator.standard_normal(size, dtype=np.float32) for generator in generators]
-        return torch.from_numpy(np.stack(rows))
+        factors = [self.wide_factor if self.is_wide(number) else 1.0 for number in episodes]
+        return torch.from_numpy(np.stack(rows) * np.array(factors, dtype=np.float32)[:, None])
+
+    def is_wide(self, number: int) -> bool:
+        """Whether an episode explores with wider noise; so many of any consecutive ones do as their share says."""
+        return int((number + 1) * self.wide_share) > int(number * self.wide_share)
 
     def finish(self) -> tuple[EpisodeBatch, Scores]:
         """Wait for the episodes begun by `start`; they come in the form that the replay stores."""

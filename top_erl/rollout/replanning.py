@@ -154,11 +154,17 @@ class ReplanningCollector(EpisodeCollector):
     ) -> tuple[Reference, Tensor, Gaussian]:
         """The first plans of episodes, [B, T, D]; their parameters, [B, P], and distribution."""
         current = np.concatenate((starts.position, starts.velocity), axis=-1)
-        return self.next_plan(policy, 0, starts.observation, current, noise)
+        return self.next_plan(policy, 0, starts.observation, current, noise, starts.position)
 
     @torch.no_grad()
     def next_plan(
-        self, policy: GaussianPolicy, step: int, observation: Array, current: Array, noise: Tensor | None = None
+        self,
+        policy: GaussianPolicy,
+        step: int,
+        observation: Array,
+        current: Array,
+        noise: Tensor | None = None,
+        origin: Array | None = None,
     ) -> tuple[Reference, Tensor, Gaussian]:
         """Plans of the policy's mean, or of samples, to the end of the episode, [B, T - step, D].
 
@@ -168,6 +174,7 @@ class ReplanningCollector(EpisodeCollector):
             observation: Raw observations now, [B, S].
             current: The reference that is being tracked: positions, then velocities, [B, 2D].
             noise: What samples are made of, [B, P]; None: the mean.
+            origin: Positions at the episodes' starts, [B, D], if `movements.needs_origin`.
 
         Returns:
             The references, their parameters, [B, P], and the distribution they come from.
@@ -177,7 +184,8 @@ class ReplanningCollector(EpisodeCollector):
         gaussian = policy(seen)
         params = gaussian.mean if noise is None else gaussian.sample(noise.to(like))  # [B, P]
         position, velocity = torch.from_numpy(current).chunk(2, dim=-1)
-        desired = self.movements.reference(step, params.double().cpu(), position, velocity)
+        start = None if origin is None else torch.from_numpy(origin)
+        desired = self.movements.reference(step, params.double().cpu(), position, velocity, start)
         return Reference(*desired.chunk(2, dim=-1)), params, gaussian
 
     def _policy_input(self, step: int, observation: Array, current: Array) -> Array:
@@ -232,7 +240,8 @@ class ReplanningCollector(EpisodeCollector):
         step, observation = way.step, now.observation[rows]
         measured = np.concatenate((way.starts.position, way.starts.velocity), axis=-1)
         current = (way.reference[:, step - 1] if step else measured)[rows]
-        reference, params, gaussian = self.next_plan(way.policy, step, observation, current, way.noise(rows, step))
+        noise, origin = way.noise(rows, step), way.starts.position[rows]
+        reference, params, gaussian = self.next_plan(way.policy, step, observation, current, noise, origin)
         desired = playable(reference.stacked())
         if step and way.judge is not None:
             time = np.full((len(rows), 1), step * self.spec.dt)

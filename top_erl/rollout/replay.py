@@ -101,6 +101,11 @@ class EpisodeReplay:
         plans = self._plans.index_select(0, index) if self._plans.numel() else None
         return EpisodeBatch(state, reference, action, reward.squeeze(-1), behaviour, plans)
 
+    @property
+    def rewards(self) -> Tensor:
+        """Rewards of all episodes held, without copying, [N, T]."""
+        return self._steps[: len(self), :, -1]
+
     def gather_first(self) -> EpisodeBatch:
         """All episodes held, cut to their first step, without copying."""
         state, reference, action, reward = self._steps[: len(self), :1].split(self._widths, dim=-1)

@@ -41,26 +41,28 @@ class NaivePlans(NaiveTopErl):
         return one
 
     def plan_actions(self, batch: EpisodeBatch, b: int, index: int, length: int, params: Tensor) -> Tensor:
-        """Actions of a plan that are executed before the next one, inside the episode and the segment."""
+        """Actions that a plan is valued for, inside the episode and the segment."""
         plan, stride, dt = self.config.plan, self.stride, self.dt
-        count = min(length, batch.horizon - index, plan.every // stride)
+        count = min(length, batch.horizon - index)
+        if plan.look == "plan":
+            count = min(count, plan.every // stride)
         dofs, start = self.primitive.num_dof, stride * index
         position, velocity = batch.reference[b, index, :dofs], batch.reference[b, index, dofs:]
-        primitive, origin = self.primitive, start * dt
+        primitive, origin, goal_origin = self.primitive, start * dt, batch.reference[b, 0, :dofs]
         if plan.clock != "episode":
             rest = max(stride * batch.horizon - start, plan.every) * dt
             tau = rest if plan.clock == "rest" else plan.tau or self.primitive.config.tau
             primitive = make_primitive(replace(self.primitive.config, tau=tau), dofs, dt)
-            origin = 0.0
+            origin, goal_origin = 0.0, position
         elapsed = origin - start * dt  # of the movement's time, from the episode's
         times = [(stride * (index + j) + 1) * dt + elapsed for j in range(count)]
         reference = primitive.trajectory(
-            params, torch.tensor(times, dtype=torch.float64), origin, position, velocity, goal_origin=position
+            params, torch.tensor(times, dtype=torch.float64), origin, position, velocity, goal_origin=goal_origin
         )
         return torch.cat((reference.position, reference.velocity), dim=-1)
 
     def plan_value(self, batch: EpisodeBatch, b: int, index: int, length: int, params: Tensor) -> float:
-        """Q of a new plan after what is executed of it."""
+        """Q of a new plan after what it is valued for."""
         actions = self.plan_actions(batch, b, index, length, params)
         return float(self.combine([_values(one, batch, b, index, actions)[-1] for one in self.target_critics.members]))
 
@@ -105,38 +107,33 @@ class NaivePlans(NaiveTopErl):
             losses.append(loss / (len(batch) * len(starts) * (length + 1)))
         return CriticResult(losses, targets, sum(firsts) / len(firsts))
 
-    def policy_starts(self, horizon: int, generator: torch.Generator) -> tuple[int, list[int]]:
-        """How long the plans of a policy step are, and where they start: about two within the steps of one."""
+    def policy_cuts(self, horizon: int, generator: torch.Generator) -> list[tuple[int, list[int]]]:
+        """How long the plans of a policy step are valued for, and where they start; every entry counts alike."""
         plan = self.config.plan
         most = plan.every // self.stride
+        if plan.look == "end":  # to the end, from a state within every h steps
+            cuts = []
+            for first in range(0, horizon, most):
+                start = first + int(torch.randint(min(most, horizon - first), (), generator=generator))
+                cuts.append((horizon - start, [start]))
+            return cuts
         lengths = [*range(1, most + 1)] if plan.random or plan.by_value else sorted({most, horizon % most or most})
         length = lengths[int(torch.randint(len(lengths), (), generator=generator))]
-        apart = max(1, most // 2)
+        apart = max(1, most // 2)  # about two within h steps
         first = int(torch.randint(min(apart, horizon - length + 1), (), generator=generator))
-        return length, list(range(first, horizon - length + 1, apart))
+        return [(length, list(range(first, horizon - length + 1, apart)))]
 
     def policy_step(self, batch: EpisodeBatch, generator: torch.Generator, bound: float | None = None) -> PolicyResult:
-        """Loss of one policy step."""
-        learn, size = self.config.learn, self.primitive.num_params
-        length, starts = self.policy_starts(batch.horizon, generator)
-        noise = torch.randn(len(batch) * len(starts), size, generator=generator).reshape(len(batch), -1, size)
+        """Loss of one policy step; the trust region is measured at the last cut's plans."""
         objective: Tensor = torch.zeros(())
         regression: Tensor = torch.zeros(())
-        plans = []
-        for b in range(len(batch)):
-            for k, start in enumerate(starts):
-                one = self.plan_at(batch, b, start, bound)
-                plans.append(one)
-                actions = self.plan_actions(batch, b, start, length, one.sample(noise[b, k]))
-                sums = []
-                for critic in self.critics.members:
-                    total: Tensor = torch.zeros(())
-                    for value in _values(critic.eval(), batch, b, start, actions)[1:]:
-                        total = total + value
-                    sums.append(total if learn.policy_objective == "sum" else total / len(actions))
-                objective = objective + self.combine(sums)
-                regression = regression + one.regression()
-        objective, regression = objective / len(plans), regression / len(plans)
+        cuts = self.policy_cuts(batch.horizon, generator)
+        plans: list[ProjectedOne] = []
+        for length, starts in cuts:
+            values, plans = self.cut_values(batch, length, starts, generator, bound)
+            for value, one in zip(values, plans, strict=True):
+                objective = objective + value / (len(plans) * len(cuts))
+                regression = regression + one.regression() / (len(plans) * len(cuts))
         return PolicyResult(
             self.config.trust_region.regression_weight * regression - objective,
             objective,
@@ -146,3 +143,24 @@ class NaivePlans(NaiveTopErl):
             mean_projected=sum(one.mean_active for one in plans) / len(plans),
             covariance_projected=sum(one.covariance_active for one in plans) / len(plans),
         )
+
+    def cut_values(
+        self, batch: EpisodeBatch, length: int, starts: list[int], generator: torch.Generator, bound: float | None
+    ) -> tuple[list[Tensor], list[ProjectedOne]]:
+        """The critics' values of new plans, and the policies they come from."""
+        learn, size = self.config.learn, self.primitive.num_params
+        noise = torch.randn(len(batch) * len(starts), size, generator=generator).reshape(len(batch), -1, size)
+        found, plans = [], []
+        for b in range(len(batch)):
+            for k, start in enumerate(starts):
+                one = self.plan_at(batch, b, start, bound)
+                actions = self.plan_actions(batch, b, start, length, one.sample(noise[b, k]))
+                sums = []
+                for critic in self.critics.members:
+                    total: Tensor = torch.zeros(())
+                    for value in _values(critic.eval(), batch, b, start, actions)[1:]:
+                        total = total + value
+                    sums.append(total if learn.policy_objective == "sum" else total / len(actions))
+                found.append(self.combine(sums))
+                plans.append(one)
+        return found, plans

@@ -82,13 +82,17 @@ CASES: dict[str, dict[str, Any]] = {
     "fixed count": {"segments": {"kind": "fixed_count", "count": 3}},
     "fixed length": {"segments": {"kind": "fixed_length", "fraction": 0.75}},
     # several plans an episode of 12 steps
-    "plans": {"plan": {"every": 3, "clock": "rest"}},
-    "plans at random": {"plan": {"every": 4, "random": True, "clock": "rest"}, "goal": True},
+    "plans": {"plan": {"every": 3}, "goal": True},
+    "plans, h steps": {"plan": {"every": 3, "clock": "rest", "look": "plan"}},
+    "plans at random": {"plan": {"every": 4, "random": True, "clock": "rest", "look": "plan"}, "goal": True},
     "plans at random, stride 2": {"plan": {"every": 4, "random": True, "clock": "episode"}, "collect": {"stride": 2}},
-    "plans by value, own clock": {"plan": {"every": 2, "by_value": True, "clock": "plan", "tau": 0.5}, "goal": True},
+    "plans by value, own clock": {
+        "plan": {"every": 2, "by_value": True, "clock": "plan", "tau": 0.5, "look": "plan"},
+        "goal": True,
+    },
     "plans, q": {"plan": {"every": 3}, "learn": {"target": "q", "discount": 0.9}},
     "plans, clipped, no reference": {
-        "plan": {"every": 5, "reference_input": False},
+        "plan": {"every": 5, "reference_input": False, "look": "plan"},
         "learn": {"target": "clipped", "policy_objective": "mean"},
     },
     "plans, contextual": {

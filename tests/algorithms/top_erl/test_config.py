@@ -19,6 +19,9 @@ from top_erl.trust_region import FrobeniusProjection, KlProjection, NoProjection
         {"episodes": 11, "prefill": 0, "capacity": 10},
         {"prefill": 11, "capacity": 10},
         {"reward_scale": 0.0},
+        {"reward_spread": 0.0},
+        {"wide_share": 1.5},
+        {"wide_factor": 0.0},
     ],
     ids=str,
 )

@@ -336,6 +336,7 @@ def test_entropy_bound_reaches_both_kinds_of_step(monkeypatch: pytest.MonkeyPatc
         {"trust_region": {"anchor": "behaviour"}},
         {"critic": {"dropout": 0.2}},
         {"learn": {"standardize": True}},
+        {"collect": {"reward_spread": 10.0, "wide_share": 0.5}},
     ],
     ids=str,
 )

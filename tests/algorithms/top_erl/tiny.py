@@ -93,6 +93,8 @@ def tiny_learner(
         "stride": config.collect.stride,
         "reward_scale": config.collect.reward_scale,
         "keep_behaviour": config.trust_region.anchor == "behaviour",
+        "wide_share": config.collect.wide_share,
+        "wide_factor": config.collect.wide_factor,
     }
     collector = EpisodeCollector(LocalPlayer(task), spec, made, **options)
     if (plan := config.plan).replans(spec.horizon):

@@ -35,6 +35,15 @@ class CollectConfig:
     reward_floor: float | None = None
     """Worse rewards of a step, as the task pays them, count as this for the critic; None: they count as they are. Rare
     disasters else make up most of a critic's error, and it learns little about everything else."""
+    reward_spread: float | None = None
+    """Standard deviation that the replay's returns are brought to for the critic, anew in every iteration, after each
+    token's mean over the replay was taken off; None: rewards stay as they are (as in the paper). So tasks that pay
+    little and tasks that pay much look alike, and so do the beginning of a run and its end."""
+    wide_share: float = 0.0
+    """Share of the exploring episodes whose noise is `wide_factor` times the policy's: what a narrow policy would never
+    try is seen now and then, and off-policy learning needs no correction for it (not in the paper)."""
+    wide_factor: float = 3.0
+    """How much wider the noise of these episodes is."""
     overlap: bool = False
     """Play the next episodes while the networks are updated; they come from the policy before the update."""
     timeout: float = EPISODE_SECONDS
@@ -53,6 +62,10 @@ class CollectConfig:
             raise UserError("collect.capacity must hold the episodes of an iteration and the prefill.")
         if not self.reward_scale > 0.0:
             raise UserError("collect.reward_scale must be positive.")
+        if self.reward_spread is not None and not self.reward_spread > 0.0:
+            raise UserError("collect.reward_spread must be positive; leave it out to take rewards as they are.")
+        if not (0.0 <= self.wide_share <= 1.0 and self.wide_factor > 0.0):
+            raise UserError("collect.wide_share must lie in [0, 1], and collect.wide_factor must be positive.")
         check_timeout(self.timeout)
 
 
@@ -163,7 +176,7 @@ class TopErlConfig(AlgorithmConfig):
         """The form in which the replay holds episodes."""
         collect, behaviour = self.collect, self.trust_region.anchor == "behaviour"
         rewards = (collect.reward_scale, collect.reward_shift, collect.reward_floor)
-        return StoredEpisodes(collect.stride, *rewards, behaviour)
+        return StoredEpisodes(collect.stride, *rewards, behaviour, collect.wide_share, collect.wide_factor)
 
     @property
     def replanning(self) -> PlanConfig:

@@ -13,7 +13,7 @@ Axes: `C` critics, `B` episodes, `K` segments, `L` actions per segment, `T` stor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -30,6 +30,7 @@ from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, trust_region_stats
 from top_erl.algorithms.top_erl.config import TopErlConfig
 from top_erl.algorithms.top_erl.regeneration import Regeneration, check_conditions
+from top_erl.algorithms.top_erl.rewards import RewardStandardizer
 from top_erl.algorithms.top_erl.segments import Segments
 from top_erl.algorithms.top_erl.targets import TARGETS, Future
 from top_erl.errors import UserError
@@ -66,6 +67,8 @@ class TopErlLearner(EpisodicLearner):
         self.anchor = frozen_copy(self.policy)
         self.target_critics = frozen_copy(self.critics)
         self.replay = EpisodeReplay(config.collect.capacity, self.device)
+        spread, steps = config.collect.reward_spread, self.collector.stored_horizon
+        self.rewards = None if spread is None else RewardStandardizer(steps, spread).to(self.device)
         self.segmentation = config.segments.build()
         # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
         steps = torch.arange(self.collector.stored_horizon, dtype=torch.float64, device=self.device)
@@ -149,15 +152,22 @@ class TopErlLearner(EpisodicLearner):
         learn = self.config.learn
         drawn: list[Tensor] = []
         projected: Gaussian | None = None
+        if self.rewards is not None and count:
+            self.rewards.fit(self.replay.rewards)
         steps: GradientSteps[CriticStats] = GradientSteps("critic", learn.critic_rate, self._batches(drawn))
         with steps:
             for _ in range(count):
                 drawn.append(self.replay.draw(learn.batch_size, generator))  # [B]
                 projected = projected or self._project_replay(bound)  # the policy stands still: once for all steps
                 gaussian = projected and replace(projected, mean=projected.mean[send(drawn[-1], self.device)])
-                steps.add(self.critic_step(self.replay.gather(drawn[-1]), generator, bound, gaussian))
+                batch = self.seen_by_critic(self.replay.gather(drawn[-1]))
+                steps.add(self.critic_step(batch, generator, bound, gaussian))
                 self.collector.go_on()
         return mean_stats(steps.stats, CriticStats)
+
+    def seen_by_critic(self, batch: EpisodeBatch) -> EpisodeBatch:
+        """Episodes with their rewards as the critic counts them."""
+        return batch if self.rewards is None else replace(batch, reward=self.rewards(batch.reward))
 
     def critic_step(
         self,
@@ -228,16 +238,19 @@ class TopErlLearner(EpisodicLearner):
     ) -> PolicyStats:
         """Ascend the critic's values of re-generated segments (Eq. 9), inside the trust region.
 
-        With `measure`, the statistics say where in the trust region the policy was before the step.
+        With `measure`, the statistics say where in the trust region the policy was before the step (of several cuts, at
+        the states of the last).
         """
         learn = self.config.learn
-        segments = self.policy_segments(batch.horizon, generator).to(self.device)
-        sequences, new, projected, old = self.improved(batch, segments, generator, bound)
-        values = in_mode(self.critics, training=False).action_values(sequences)  # Σ over the prefixes, [C, B, K]
-        if learn.policy_objective == "mean":
-            values = values / sequences.actions.shape[2]
-        objective = self.target.combine(values).mean()
-        regression = self.projection.regression_loss(new, projected.gaussian)
+        objectives, regressions = [], []
+        for segments in self.policy_segments(batch.horizon, generator):
+            sequences, new, projected, old = self.improved(batch, segments.to(self.device), generator, bound)
+            values = in_mode(self.critics, training=False).action_values(sequences)  # Σ over the prefixes, [C, B, K]
+            if learn.policy_objective == "mean":
+                values = values / sequences.actions.shape[2]
+            objectives.append(self.target.combine(values).mean())
+            regressions.append(self.projection.regression_loss(new, projected.gaussian))
+        objective, regression = torch.stack(objectives).mean(), torch.stack(regressions).mean()
         loss = self.config.trust_region.regression_weight * regression - objective
 
         self.policy_optimizer.zero_grad()
@@ -246,9 +259,9 @@ class TopErlLearner(EpisodicLearner):
         stats = PolicyStats(loss.detach(), objective.detach(), regression.detach())
         return replace(stats, **trust_region_stats(new.detach(), projected, old)) if measure else stats
 
-    def policy_segments(self, horizon: int, generator: torch.Generator) -> Segments:
-        """The segments of a policy step: a random cut, without a last one that runs past the end."""
-        return self.segmentation.draw(horizon, generator, padded=False)
+    def policy_segments(self, horizon: int, generator: torch.Generator) -> Sequence[Segments]:
+        """The cuts of a policy step, which count alike: a random one, without a last segment that runs past the end."""
+        return [self.segmentation.draw(horizon, generator, padded=False)]
 
     def improved(
         self, batch: EpisodeBatch, segments: Segments, generator: torch.Generator, bound: float | None
@@ -338,5 +351,6 @@ class TopErlLearner(EpisodicLearner):
         self.replay.load_state_dict(state)
 
     def _modules(self) -> dict[str, nn.Module]:
+        rewards = {} if self.rewards is None else {"rewards": self.rewards}
         critics = {"critics": self.critics, "target_critics": self.target_critics}
-        return {"policy": self.policy, "anchor": self.anchor, **critics}
+        return {"policy": self.policy, "anchor": self.anchor, **critics, **rewards}

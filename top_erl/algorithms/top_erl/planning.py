@@ -5,8 +5,10 @@ of plans. What changes follows from where plans start:
 
 - Every state of an episode may be the start of a plan. The policy is asked at the states of the segments, and sees the
   reference there as well, since a new plan goes on from it.
-- New actions of a segment are those of a plan that starts there. At most h of them would be executed before the next
-  plan, so V is regressed onto the value after h actions, and the policy ascends the values of prefixes up to h.
+- New actions of a segment are those of a plan that starts there. They are valued to the segment's end, and the policy
+  ascends the values of plans of all lengths, as if plans were executed whole: what the next plans will do better is
+  left out. With `plan.look plan` they end where the next plan begins: V is regressed onto the value after h actions,
+  and the policy ascends the values of prefixes up to h.
 - The trust region holds at each of these states.
 
 With h = T only first states are starts of plans, and this is the method as published; `TopErlLearner` is used then.
@@ -17,6 +19,8 @@ of freedom, `P` primitive parameters, `n` episodes that may replan.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -25,7 +29,7 @@ from torch import Tensor
 from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.top_erl.config import TopErlConfig
 from top_erl.algorithms.top_erl.learner import TopErlLearner
-from top_erl.algorithms.top_erl.segments import Segments, plan_starts
+from top_erl.algorithms.top_erl.segments import Segments, plan_starts, rests_of_episode
 from top_erl.algorithms.top_erl.targets import Future
 from top_erl.config.plan import PlanConfig
 from top_erl.errors import UserError
@@ -54,6 +58,7 @@ class PlanningLearner(TopErlLearner):
         self.plan_entries = 1 + 2 * self.primitive.num_params
         self.plan_tokens = config.plan.every // config.collect.stride
         self.plan_grid = self.collector.movements.grid(config.collect.stride, self.device)
+        self.seen_tokens = self.plan_tokens if config.plan.look == "plan" else self.collector.stored_horizon
         self.plan_lengths = self._plan_lengths(config.plan)
         if config.plan.by_value:
             self.collector.make_judge = self.make_judge
@@ -78,9 +83,15 @@ class PlanningLearner(TopErlLearner):
         )
         return self.target(batch, segments, future)
 
-    def policy_segments(self, horizon: int, generator: torch.Generator) -> Segments:
-        """Starts of plans, two within h steps: a cut as the critic's would rarely show the policy late states."""
-        return plan_starts(horizon, self.plan_lengths, max(1, self.plan_tokens // 2), generator)
+    def policy_segments(self, horizon: int, generator: torch.Generator) -> Sequence[Segments]:
+        """Where plans start: a cut as the critic's would rarely show the policy late states.
+
+        A random state within every h steps, from which a plan is valued to the end, so that all states count alike.
+        With `plan.look plan` two within h steps.
+        """
+        if self.config.plan.look == "end":
+            return rests_of_episode(horizon, self.plan_tokens, generator)
+        return [plan_starts(horizon, self.plan_lengths, max(1, self.plan_tokens // 2), generator)]
 
     def _plan_lengths(self, plan: PlanConfig) -> list[int]:
         """Tokens that are executed of a plan: h, less of a last one that the end cuts off, any at random instants."""
@@ -126,11 +137,13 @@ class PlanningLearner(TopErlLearner):
         return gaussian.sample(send(noise, self.device)).unflatten(0, (-1, segments.count))
 
     def new_plans(self, batch: EpisodeBatch, segments: Segments, params: Tensor) -> Sequences:
-        """Actions of plans from the segments' first states, [B, K, P], as many as are executed of a plan at most."""
-        cut = segments.shortened(self.plan_tokens)
+        """Actions of plans from the segments' first states, [B, K, P], as many as they are valued for at most."""
+        cut = segments.shortened(self.seen_tokens)
         position, velocity = batch.reference[:, cut.starts].chunk(2, dim=-1)  # [B, K, D] each
         basis = self.plan_grid.basis(cut.starts, cut.inside)
-        actions = self.primitive.segments(basis, params, position, velocity)  # [B, K, h or L, 2D]
+        first = batch.reference[:, :1].chunk(2, dim=-1)[0]  # [B, 1, D]: positions at the episodes' starts
+        origin = first if self.collector.movements.needs_origin else None
+        actions = self.primitive.segments(basis, params, position, velocity, origin)  # [B, K, L or h, 2D]
         return Sequences(batch.state, cut.starts, actions, cut.counts)
 
     def _project_replay(self, bound: float | None) -> None:

@@ -111,6 +111,12 @@ def plan_starts(horizon: int, lengths: list[int], stride: int, generator: torch.
     return _shared(Segments(horizon, length, (last - offset) // stride + 1, offset, stride))
 
 
+def rests_of_episode(horizon: int, apart: int, generator: torch.Generator) -> list[Segments]:
+    """From a random state within every `apart` steps of the episode to its end: cuts of one segment each."""
+    starts = [first + _randint(min(apart, horizon - first), generator) for first in range(0, horizon, apart)]
+    return [_shared(Segments(horizon, horizon - start, 1, start, stride=horizon - start)) for start in starts]
+
+
 class Segmentation(ABC):
     """A rule that says how long the segments of a cut are."""
 

@@ -1,0 +1,49 @@
+"""Rewards in units of their own: what a step pays beyond the mean, in spreads of the returns (not in the paper).
+
+Rewards of two tasks may differ by a factor of ten thousand, and those of one task grow by a thousand while it is
+learned. A critic whose values start near zero spends its first steps on what all episodes have in common, and small
+differences between movements drown in it. Both are taken away before it sees rewards, from the episodes in the replay.
+
+Axes: `N` stored episodes, `B` episodes, `T` stored steps.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+_SMALLEST_SHARE = 1e-4
+"""Returns that spread by less than this share of their size are not blown up any further: rounding would be."""
+_SMALLEST = 1e-6
+"""The same where returns are zero."""
+
+
+class RewardStandardizer(nn.Module):
+    """Subtracts a mean per step, and scales so that returns have a given standard deviation.
+
+    All episodes last equally long and lose the same, so no movement is favoured; a value is then what is to come beyond
+    the mean. The statistics are saved with the networks, since values mean nothing without them.
+    """
+
+    def __init__(self, steps: int, spread: float) -> None:
+        """Make one for episodes of so many steps: the identity until `fit` is called."""
+        super().__init__()
+        self.spread = spread
+        self.register_buffer("mean", torch.zeros(steps))
+        self.register_buffer("factor", torch.ones(()))
+        self.mean: Tensor
+        self.factor: Tensor
+
+    @torch.no_grad()
+    def fit(self, reward: Tensor) -> None:
+        """Take the statistics of stored rewards, [N, T]; those of one episode tell no spread."""
+        if len(reward) < 2:
+            return
+        returns = reward.sum(-1)  # [N]
+        smallest = (_SMALLEST_SHARE * returns.abs().mean()).clamp_min(_SMALLEST)
+        self.mean.copy_(reward.mean(0))
+        self.factor.copy_(self.spread / returns.std().clamp_min(smallest))
+
+    def forward(self, reward: Tensor) -> Tensor:
+        """Standardise rewards, [B, T]."""
+        return (reward - self.mean) * self.factor
