@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from results.make.campaign import campaign_total, draw_campaign
 from results.make.expected import expected
 from results.make.faults import FAULTS
 from results.make.figures import FIGURES, draw
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def tables(results: Path) -> Tables:
     """All tables by name; each is made when it is asked for."""
     known = {name: partial(make, results) for name, make in {**LEARNING, **SPEED, **FAULTS}.items()}
+    known["metaworld_total"] = partial(campaign_total, results)
     return known | {f"sweep_{folder.name}": partial(sweep_table, folder) for folder in sweep_folders(results)}
 
 
@@ -44,7 +46,7 @@ def draw_figures(root: Path, into: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name in FIGURES:
         draw(name, root / "results", folder / f"{name}.png")
-    drawn = [folder / f"{name}.png" for name in FIGURES]
+    drawn = [folder / f"{name}.png" for name in FIGURES] + draw_campaign(root / "results", folder)
     return drawn + [path for sweep in sweep_folders(root / "results") for path in draw_sweep(sweep, folder)]
 
 

@@ -19,7 +19,6 @@ _METHOD_COLORS = dict(zip(METHODS, COLORS, strict=False))
 
 FIGURES = {
     "via_point_reacher": ("via_point_reacher", "seed*", _SUCCESS),
-    "metaworld": ("metaworld", "*-seed*", _SUCCESS),
     "hopper_jump": ("hopper_jump", "seed*", _JUMP),
     "pusher": ("pusher", "seed*", _PUSH),
     "comparison_via_point_reacher": ("comparison/via_point_reacher", "*-seed*", _SUCCESS),

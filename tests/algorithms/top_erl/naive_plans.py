@@ -160,7 +160,9 @@ class NaivePlans(NaiveTopErl):
                     total: Tensor = torch.zeros(())
                     for value in _values(critic.eval(), batch, b, start, actions)[1:]:
                         total = total + value
-                    sums.append(total if learn.policy_objective == "sum" else total / len(actions))
+                    mean = total / len(actions)
+                    whole = batch.horizon if self.config.plan.look == "end" else len(actions)
+                    sums.append(whole * mean if learn.policy_objective == "sum" else mean)
                 found.append(self.combine(sums))
                 plans.append(one)
         return found, plans

@@ -67,11 +67,11 @@ class TopErlLearner(EpisodicLearner):
         self.anchor = frozen_copy(self.policy)
         self.target_critics = frozen_copy(self.critics)
         self.replay = EpisodeReplay(config.collect.capacity, self.device)
-        spread, steps = config.collect.reward_spread, self.collector.stored_horizon
-        self.rewards = None if spread is None else RewardStandardizer(steps, spread).to(self.device)
+        spread, horizon = config.collect.reward_spread, self.collector.stored_horizon
+        self.rewards = None if spread is None else RewardStandardizer(horizon, spread).to(self.device)
         self.segmentation = config.segments.build()
         # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
-        steps = torch.arange(self.collector.stored_horizon, dtype=torch.float64, device=self.device)
+        steps = torch.arange(horizon, dtype=torch.float64, device=self.device)
         steps, dt = steps * config.collect.stride, setup.spec.dt
         self.regenerate = Regeneration(
             self.primitive, self.primitive.grid((steps + 1) * dt, steps * dt, dtype=torch.float32)
@@ -90,10 +90,8 @@ class TopErlLearner(EpisodicLearner):
         """Build the critics; a subclass may build others."""
         tokens, most = self.collector.stored_horizon, self.config.critic.max_positions
         if tokens > most:
-            raise UserError(
-                f"An episode has {tokens} tokens, more than critic.max_positions ({most}): raise that, or "
-                "collect.stride."
-            )
+            advice = "raise that, or collect.stride"
+            raise UserError(f"An episode has {tokens} tokens, more than critic.max_positions ({most}): {advice}.")
         return make_critics(self.config.critic, state_dim, action_dim, self.target.num_critics, self.device)
 
     def use_bf16(self) -> None:
@@ -241,14 +239,11 @@ class TopErlLearner(EpisodicLearner):
         With `measure`, the statistics say where in the trust region the policy was before the step (of several cuts, at
         the states of the last).
         """
-        learn = self.config.learn
         objectives, regressions = [], []
         for segments in self.policy_segments(batch.horizon, generator):
             sequences, new, projected, old = self.improved(batch, segments.to(self.device), generator, bound)
             values = in_mode(self.critics, training=False).action_values(sequences)  # Σ over the prefixes, [C, B, K]
-            if learn.policy_objective == "mean":
-                values = values / sequences.actions.shape[2]
-            objectives.append(self.target.combine(values).mean())
+            objectives.append(self.target.combine(values / self.divisor(sequences.actions.shape[2])).mean())
             regressions.append(self.projection.regression_loss(new, projected.gaussian))
         objective, regression = torch.stack(objectives).mean(), torch.stack(regressions).mean()
         loss = self.config.trust_region.regression_weight * regression - objective
@@ -262,6 +257,10 @@ class TopErlLearner(EpisodicLearner):
     def policy_segments(self, horizon: int, generator: torch.Generator) -> Sequence[Segments]:
         """The cuts of a policy step, which count alike: a random one, without a last segment that runs past the end."""
         return [self.segmentation.draw(horizon, generator, padded=False)]
+
+    def divisor(self, length: int) -> float:
+        """What the sum over a segment's prefixes is divided by: their number, or nothing (`learn.policy_objective`)."""
+        return length if self.config.learn.policy_objective == "mean" else 1.0
 
     def improved(
         self, batch: EpisodeBatch, segments: Segments, generator: torch.Generator, bound: float | None
@@ -302,15 +301,8 @@ class TopErlLearner(EpisodicLearner):
 
     def rank_movements(self, contexts: int, *, seed: int, stream: str) -> CriticRanking:
         """Sample movements in contexts of a random stream, play them, and see how the critic ranks them."""
-        return rank_movements(
-            self.collector,
-            self.policy,
-            self.movement_values,
-            self.config.learn.discount,
-            contexts=contexts,
-            seed=seed,
-            stream=stream,
-        )
+        asked = (self.collector, self.policy, self.movement_values, self.config.learn.discount)
+        return rank_movements(*asked, contexts=contexts, seed=seed, stream=stream)
 
     @torch.no_grad()
     def movement_values(self, batch: EpisodeBatch) -> Tensor:

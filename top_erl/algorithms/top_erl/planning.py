@@ -86,12 +86,18 @@ class PlanningLearner(TopErlLearner):
     def policy_segments(self, horizon: int, generator: torch.Generator) -> Sequence[Segments]:
         """Where plans start: a cut as the critic's would rarely show the policy late states.
 
-        A random state within every h steps, from which a plan is valued to the end, so that all states count alike.
+        A random state within every h steps, from which a plan is valued to the end.
         With `plan.look plan` two within h steps.
         """
         if self.config.plan.look == "end":
             return rests_of_episode(horizon, self.plan_tokens, generator)
         return [plan_starts(horizon, self.plan_lengths, max(1, self.plan_tokens // 2), generator)]
+
+    def divisor(self, length: int) -> float:
+        """As with one plan; but a plan counts as much as any other, however near the end it starts."""
+        if self.config.plan.look == "end" and self.config.learn.policy_objective == "sum":
+            return length / self.collector.stored_horizon  # that of the whole episode is summed
+        return super().divisor(length)
 
     def _plan_lengths(self, plan: PlanConfig) -> list[int]:
         """Tokens that are executed of a plan: h, less of a last one that the end cuts off, any at random instants."""
