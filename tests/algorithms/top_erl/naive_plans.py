@@ -111,10 +111,10 @@ class NaivePlans(NaiveTopErl):
         """How long the plans of a policy step are valued for, and where they start; every entry counts alike."""
         plan = self.config.plan
         most = plan.every // self.stride
-        if plan.look == "end":  # to the end, from a state within every h steps
+        if plan.look == "end":  # to the end, from a state within every 2h steps
             cuts = []
-            for first in range(0, horizon, most):
-                start = first + int(torch.randint(min(most, horizon - first), (), generator=generator))
+            for first in range(0, horizon, 2 * most):
+                start = first + int(torch.randint(min(2 * most, horizon - first), (), generator=generator))
                 cuts.append((horizon - start, [start]))
             return cuts
         lengths = [*range(1, most + 1)] if plan.random or plan.by_value else sorted({most, horizon % most or most})

@@ -86,11 +86,11 @@ class PlanningLearner(TopErlLearner):
     def policy_segments(self, horizon: int, generator: torch.Generator) -> Sequence[Segments]:
         """Where plans start: a cut as the critic's would rarely show the policy late states.
 
-        A random state within every h steps, from which a plan is valued to the end.
+        A random state within every 2h steps, from which a plan is valued to the end.
         With `plan.look plan` two within h steps.
         """
         if self.config.plan.look == "end":
-            return rests_of_episode(horizon, self.plan_tokens, generator)
+            return rests_of_episode(horizon, 2 * self.plan_tokens, generator)
         return [plan_starts(horizon, self.plan_lengths, max(1, self.plan_tokens // 2), generator)]
 
     def divisor(self, length: int) -> float:
