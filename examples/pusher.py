@@ -1,11 +1,10 @@
-r"""A contact task: Gymnasium's `Pusher-v5`, where an arm pushes an object to a goal. It lies elsewhere each time.
+"""A contact task: Gymnasium's `Pusher-v5`, where an arm pushes an object to a goal. It lies elsewhere each time.
 
 The reference moves the hand over the table, two coordinates in metres; the controller turns forces on the hand into
 torques of the seven joints. Checked, then trained, from the project's root:
 
     top-erl check examples.pusher:PusherTask
-    top-erl train --task examples.pusher:PusherTask --total-env-steps 400000 --policy.initial-std 0.4 \
-        --learn.policy-condition segment --learn.policy-statistics contexts
+    top-erl train --task examples.pusher:PusherTask --total-env-steps 200000
 """
 
 import gymnasium as gym

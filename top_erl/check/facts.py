@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from top_erl.check.findings import Finding, error, hint, warning
 from top_erl.tasks import Task, TaskSpec
 
-_FAMILIES = ("", "box_pushing_dense", "box_pushing_sparse", "hopper_jump", "metaworld")
+_FAMILIES = ("", "via_point_reacher", "box_pushing_dense", "box_pushing_sparse", "hopper_jump", "metaworld")
 
 
 def look(task: Task) -> list[Finding]:

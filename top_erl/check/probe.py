@@ -75,10 +75,11 @@ def probe(task: Task, make: Callable[[], Task], episodes: int) -> Evidence:
 
 
 def _first_std(spec: TaskSpec) -> float:
-    """The noise that the preset of TOP-ERL starts with."""
+    """The noise that the preset of TOP-ERL starts with, where it explores most widely."""
     algorithm = top_erl_preset(spec, "laptop").algorithm
     assert isinstance(algorithm, TopErlConfig)
-    return algorithm.policy.initial_std
+    collect, std = algorithm.collect, algorithm.policy.initial_std
+    return round(std * collect.wide_factor, 3) if collect.wide_share else std
 
 
 def resting(task: Task, primitive: Primitive, trial: Trial) -> Array:

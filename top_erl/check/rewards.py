@@ -51,8 +51,8 @@ def _size(played: Evidence) -> Iterator[Finding]:
         rounded = float(f"{size:.1g}")
         yield warning(
             "return_size",
-            f"spec.return_size is {stated:g}, random movements return about {size:.3g}: the presets scale rewards by "
-            f"it. Set return_size={rounded:g}.",
+            f"spec.return_size is {stated:g}, random movements return about {size:.3g}: the presets of most methods "
+            f"scale rewards by it. Set return_size={rounded:g}.",
         )
 
 

@@ -56,8 +56,8 @@ class TaskSpec:
         version: Version of the reward and success rule; changes when either changes.
         success_rule: One sentence that says what counts as `success`, at the last step.
         description: One sentence that says what the task is.
-        family: Tasks that share the paper's hyper-parameters: box_pushing_dense, box_pushing_sparse, hopper_jump or
-            metaworld; empty: none of them.
+        family: Tasks that share presets: box_pushing_dense, box_pushing_sparse, hopper_jump, metaworld (those of the
+            paper) or via_point_reacher; empty: a task of your own.
         dof_names: Names of the degrees of freedom, in the order of the reference; empty: they have none.
         dof_units: Units of their positions, e.g. rad; velocities are per second. Empty: not known.
     """

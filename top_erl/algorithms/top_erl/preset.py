@@ -122,6 +122,17 @@ _LAPTOP_ITERATIONS = 1000
 _LAPTOP_TOKENS = 25
 """Tokens of an episode, at least; fewer than twice as many."""
 _LAPTOP_FAMILY: dict[str, dict[str, Any]] = {
+    # A task of one's own, of which nothing is known: rewards of any size, and noise that is right for neither finding
+    # an object nor placing it. Found on the example of a contact task.
+    "": {
+        "collect.reward_scale": 1.0,
+        "collect.reward_spread": 10.0,
+        "collect.wide_share": 0.5,
+        "collect.wide_factor": 2.5,
+        "policy.initial_std": 0.4,
+        "learn.policy_condition": "segment",
+        "learn.policy_statistics": "contexts",
+    },
     "hopper_jump": {"learn.policy_condition": "segment", "learn.policy_steps": 20},
     # Random movements return between 0.1 and 1000, depending on the task, and solving any of them about 4000: rewards
     # are counted in units of their own. Noise as wide as the paper's finds drawers and buttons; but a hand that

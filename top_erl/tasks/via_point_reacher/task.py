@@ -53,6 +53,7 @@ SPEC = TaskSpec(
     version="1",
     success_rule="The tip is within 0.1 m of the via point after 0.5 s and of the goal after 1 s.",
     description="A five-joint planar arm passes a via point at half time and reaches a goal at the end.",
+    family="via_point_reacher",
     dof_names=tuple(f"joint{number}" for number in range(1, ARM.num_joints + 1)),
     dof_units=("rad",) * ARM.num_joints,
 )
