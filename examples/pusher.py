@@ -4,7 +4,7 @@ The reference moves the hand over the table, two coordinates in metres; the cont
 torques of the seven joints. Checked, then trained, from the project's root:
 
     top-erl check examples.pusher:PusherTask
-    top-erl train --task examples.pusher:PusherTask --total-env-steps 200000
+    top-erl train --task examples.pusher:PusherTask --total-env-steps 400000
 """
 
 import gymnasium as gym

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from results.make.campaign import campaign_total, draw_campaign
+from results.make.campaign import before_and_now, campaign_total, draw_campaign
 from results.make.expected import expected
 from results.make.faults import FAULTS
 from results.make.figures import FIGURES, draw
 from results.make.learning import LEARNING
 from results.make.markdown import Tables, fill, pages
+from results.make.paper import paper_claims
 from results.make.speed import SPEED
 from results.make.sweeps import draw_sweep, sweep_folders, sweep_table, take
 from top_erl.errors import UserError
@@ -25,6 +26,8 @@ def tables(results: Path) -> Tables:
     """All tables by name; each is made when it is asked for."""
     known = {name: partial(make, results) for name, make in {**LEARNING, **SPEED, **FAULTS}.items()}
     known["metaworld_total"] = partial(campaign_total, results)
+    known["metaworld_before"] = partial(before_and_now, results)
+    known["paper"] = partial(paper_claims, results)
     return known | {f"sweep_{folder.name}": partial(sweep_table, folder) for folder in sweep_folders(results)}
 
 

@@ -51,9 +51,26 @@ def campaign_total(results: Path) -> str:
     return table(header, [row])
 
 
+def before_and_now(results: Path) -> str:
+    """Tasks that were trained with the preset before and with that of today, with the same seed."""
+    now = {run.task: run for run in campaign_runs(results)}
+    rows = []
+    for run in read_runs(results / "archive/metaworld_before"):
+        if run.seed == SEED and run.task in now:
+            here = now[run.task]
+            values = (of.fresh_mean(metric) for metric in ("success", "success_any", "return") for of in (run, here))
+            success, success_now, some, some_now, paid, paid_now = values
+            row = (number(success), number(success_now), number(some), number(some_now))
+            rows.append((f"`{run.task}`", *row, number(paid, 0), number(paid_now, 0)))
+    header = ("task", "success before", "now", "at any step, before", "now", "return before", "now")
+    return table(header, rows)
+
+
 def draw_campaign(results: Path, folder: Path) -> list[Path]:
     """The grid of curves and the profile of successes, as PNG."""
     runs = [run for run in collect([results / "claims/metaworld"]).runs if run.seed == SEED]
+    if not runs:
+        return []
     drawn = [path for name, draw in CAMPAIGN_FIGURES.items() for path in draw(runs, folder / name)]
     for path in drawn:
         if path.suffix == ".pdf":
