@@ -82,6 +82,21 @@ def test_units_times_and_what_was_paid(make_agent: MakeAgent) -> None:
     np.testing.assert_allclose(found.returns, 0.5 * (paid * 0.9 ** np.arange(25)).sum(-1), rtol=1e-6)
 
 
+def test_rewards_in_units_of_their_own(make_agent: MakeAgent) -> None:
+    """Returns are counted as the critic has learned them: less the mean of every token, times a factor."""
+    agent = make_agent(config=changed(_config(), {"algorithm.collect.reward_spread": 10.0}))
+    learner = agent.training.learner
+    assert isinstance(learner, TopErlLearner)
+    learner.prefill()
+    learner.iterate(1)
+    found = critic_values(agent, seed=1, episodes=3)
+    stored = learner.replay.rewards.double().numpy()  # after the fit nothing was collected: the preset does not overlap
+    factor = 10.0 / stored.sum(1).std(ddof=1)
+    paid = fresh_episodes(learner, 3, 1).reward.reshape(3, 25, 2).sum(-1)
+    np.testing.assert_allclose(found.returns, factor * (paid - stored.mean(0)).sum(-1), rtol=1e-4, atol=1e-3)
+    assert found.unit == f"less each step's mean, times {factor:.3g}"
+
+
 def test_a_value_that_is_not_trained_is_not_shown(make_agent: MakeAgent) -> None:
     (kind,) = critic_values(make_agent(config=_config(target="q")), episodes=2).kinds
     assert kind.name.startswith("$Q(s_0")
