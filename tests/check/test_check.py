@@ -91,7 +91,13 @@ def test_nothing_is_found_where_nothing_is_wrong(check: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "task", ["examples.own_environment:ReacherTask", "examples.pusher:PusherTask", "top_erl/ViaPointReacher-v0"]
+    "task",
+    [
+        "examples.own_environment:ReacherTask",
+        "examples.pusher:PusherTask",
+        "examples.fetch_push:FetchPushTask",
+        "top_erl/ViaPointReacher-v0",
+    ],
 )
 def test_examples_and_our_own_task_are_fine(task: str) -> None:
     report = check_task(task, episodes=3)
