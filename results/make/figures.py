@@ -13,14 +13,13 @@ _JUMP = {
     "evaluation_goal_dist": "distance to the goal (m)",
     "evaluation_return": "return",
 }
-_PUSH = {"evaluation_success": "success", "evaluation_distance": "object to goal (m)", "evaluation_return": "return"}
 
 _METHOD_COLORS = dict(zip(METHODS, COLORS, strict=False))
 
 FIGURES = {
     "via_point_reacher": ("via_point_reacher", "seed*", _SUCCESS),
     "hopper_jump": ("hopper_jump", "seed*", _JUMP),
-    "pusher": ("pusher", "seed*", _PUSH),
+    "fetch_push": ("fetch_push", "seed*", _SUCCESS),
     "comparison_via_point_reacher": ("comparison/via_point_reacher", "*-seed*", _SUCCESS),
     "comparison_reach": ("comparison/reach", "*-seed*", _SUCCESS),
 }

@@ -62,13 +62,13 @@ def plans(results: Path) -> str:
     return table(header, rows)
 
 
-def pusher(results: Path) -> str:
+def contact(results: Path) -> str:
     """The example of a contact task: before and after training, a row per seed."""
     rows = [
-        (str(run.seed), number(run.rows[0].get("evaluation_success")), *_trained(run, 0.3)[1:])
-        for run in read_runs(results / "claims/pusher")
+        (str(run.seed), number(run.rows[0].get("evaluation_success")), *_trained(run, 0.5)[1:])
+        for run in read_runs(results / "claims/fetch_push")
     ]
-    header = ("seed", "at the start", "success on 100 fresh contexts", "minutes", "minutes to 0.3", "control steps")
+    header = ("seed", "at the start", "success on 100 fresh contexts", "minutes", "minutes to 0.5", "control steps")
     return table(header, rows)
 
 
@@ -277,7 +277,7 @@ LEARNING: dict[str, Callable[[Path], str]] = {
     "metaworld": metaworld,
     "hopper": hopper,
     "plans": plans,
-    "pusher": pusher,
+    "contact": contact,
     "comparison": comparison_overview,
     "comparison_via_point": partial(comparison, "via_point_reacher"),
     "comparison_reach": partial(comparison, "reach"),

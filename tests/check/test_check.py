@@ -117,9 +117,9 @@ def test_touching_that_harms_is_named() -> None:
 
 
 def test_a_velocity_that_is_somewhat_off_may_be_the_robots_own(check: Any) -> None:
-    """A robot that is dragged moves unevenly within a control step: a warning, not an error."""
+    """A robot that is dragged moves unevenly within a control step: a hint, not an error."""
     (finding,) = [finding for finding in check(unit=0.72).findings if finding.about == "units"]
-    assert finding.level == "warning"
+    assert finding.level == "hint"
     assert "moves unevenly within a control step" in finding.sentence
 
 

@@ -23,7 +23,9 @@ def look(played: Evidence) -> list[Finding]:
 def numbers(played: Evidence) -> dict[str, str]:
     """How far the robot moves."""
     words = " ".join(f"{value:.2g}" for value in _ranges(played))
-    return {"random movements": f"range {words}, by degree of freedom, with noise {played.std:g}"}
+    return {
+        "random movements": f"range {words}, by degree of freedom, with noise {played.std:g}, of {len(played.random)}"
+    }
 
 
 def _ranges(played: Evidence) -> Array:

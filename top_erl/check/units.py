@@ -71,7 +71,7 @@ def _derivative(played: Evidence) -> Iterator[Finding]:
     ratios = [(speeds * slopes).sum(0) / np.maximum((slopes**2).sum(0), 1e-12) for slopes, speeds in pairs]
     ratio = float(np.median(np.median(ratios, axis=0)[moving]))
     if not 0.85 < ratio < 1.18:
-        level = warning if 0.5 < ratio < 2.0 else error  # no units are so near to each other
+        level = hint if 0.5 < ratio < 2.0 else error  # no units are so near to each other
         yield level("units", _ratio_sentence(ratio, played.spec.dt))
 
 

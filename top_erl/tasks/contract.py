@@ -48,7 +48,7 @@ class TaskSpec:
         dt: Seconds per control step, that is, per `step` of the environment.
         metrics: Names of the per-episode metrics, read at the last step. `success` (0 or 1) is among them if the task
             has one; `success_any` (0 or 1: solved after any step, by the same rule) if it can say so after every step.
-        primitive: Movement-primitive settings that suit the task; `PrimitiveConfig` says what each means.
+        primitive: Movement-primitive settings that suit the task; `top-erl train --help` says what each means.
         stride: Low-level steps per stored token (temporal down-sampling) at paper scale; divides `horizon`.
         return_size: Order of magnitude of an episode's return; small-scale presets bring it to about ten by scaling
             rewards.
