@@ -143,10 +143,8 @@ class Agent:
 
         An episodic method is given the first observation of an episode. One that replans (`--plan.every`) may also be
         asked later, with the step and the reference that is being tracked: it answers its next plan. A step-based one
-        is given the observation before each step, raw as the environment gives it: what the policy was trained with
-        (the time, normalisation by the statistics of the training so far) is added here. GTrXL remembers the steps
-        before, so that its steps must be asked for in order from 0, of as many episodes each time; `learn`,
-        `evaluate` and `load` end the episode.
+        is given the raw observation before each step. GTrXL remembers the steps before: they must be asked for in order
+        from 0, of as many episodes each time; `learn`, `evaluate` and `load` end the episode.
 
         Args:
             observation: raw observation, [S] or [B, S].
@@ -157,8 +155,7 @@ class Agent:
             step: control steps made so far in the episode, for methods that are asked in the middle of it.
             limits: what the robot can do; a reference that exceeds it is refused (`Reference.exceeds` says where).
             reference: what is being tracked now, positions, then velocities, [2D] or [B, 2D], to replan from there.
-            origin: position at the episode's start, [D] or [B, D], to replan with `--plan.clock episode` and a relative
-                goal, which counts from there.
+            origin: position at the episode's start, [D] or [B, D], to replan where a relative goal counts from there.
 
         Returns:
             Positions and velocities at times dt, 2 dt, …, T dt: [T, D], or [B, T, D], each; of a next plan those after
@@ -170,11 +167,15 @@ class Agent:
             return next_action(self.training, observed, step, alone)
         noise = None if deterministic else _noise(learner, len(np.atleast_2d(observed)), generator)
         if step or reference is not None:
-            current = None if reference is None else _finite(self.training.spec, "reference", reference)
-            start = None if origin is None else _finite(self.training.spec, "origin", origin)
+            current, start = self._given(reference=reference, origin=origin)
             return next_reference(learner, step, observed, current, start, noise=noise, limits=limits)
         starts = _starts(self.training.task, observed, position, velocity)
         return _reference(learner, starts, noise, observed.ndim == 1, limits)
+
+    def _given(self, **values: ArrayLike | None) -> list[Array | None]:
+        """What was given by these names, as arrays of finite numbers."""
+        spec = self.training.spec
+        return [None if value is None else _finite(spec, name, value) for name, value in values.items()]
 
     def play(self, where: Task | gym.Env[Any, Any] | None = None, seed: int = 0) -> PlayedEpisode:
         """Play one episode with the policy's mean, in closed loop if it replans; with episodic methods.
