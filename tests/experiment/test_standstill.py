@@ -18,7 +18,7 @@ from top_erl.experiment.run import resume_training, run_training
 from top_erl.experiment.standstill import Standstill
 from top_erl.experiment.training import Training
 
-CLAIMS = Path(__file__).parents[2] / "results" / "claims"
+CLAIMS, ARCHIVE = (Path(__file__).parents[2] / "results" / room for room in ("claims", "archive"))
 
 
 def _has_learned(run: Path) -> bool:
@@ -28,6 +28,7 @@ def _has_learned(run: Path) -> bool:
 LEARNED = [
     *sorted(CLAIMS.glob("via_point_reacher*/*/metrics.csv")),
     *(path for path in sorted(CLAIMS.glob("metaworld/*/metrics.csv")) if _has_learned(path.parent)),
+    *(path for path in sorted(ARCHIVE.glob("metaworld_before/*/metrics.csv")) if _has_learned(path.parent)),
     *sorted(CLAIMS.glob("hopper_jump/*/metrics.csv")),
     *sorted(CLAIMS.glob("comparison/*/top_erl-*/metrics.csv")),
 ]

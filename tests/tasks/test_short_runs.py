@@ -152,7 +152,9 @@ def test_returns_reach_the_critic_whole_and_scaled_down(task: str, runs: dict[st
     explored = _numbers(runs[task])[-1]["exploration_return"]  # as the environment pays it
     shifted = explored + TASKS[task].horizon * collect.reward_shift
     assert returns[-EPISODES:].mean().item() == pytest.approx(shifted * collect.reward_scale, rel=1e-5)
-    assert 0.0 < returns.abs().max() < 250.0
+    assert returns.abs().max() > 0.0
+    if collect.reward_spread is None:  # else they are brought to a size of their own when the critic sees them
+        assert returns.abs().max() < 250.0
 
 
 def test_stopped_and_resumed(runs: dict[str, Path], tmp_path: Path) -> None:
