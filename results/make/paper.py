@@ -11,7 +11,6 @@ from results.make.markdown import MISSING, number, table
 from results.make.runs import Run, read_runs
 from top_erl.report.statistics import interquartile_mean
 
-HARDWARE = "two cores, no GPU"
 PAPER = {
     "Meta-World, 50 tasks: success, IQM": ("0.98", "10 M"),
     "Hopper Jump: height": ("1.91 m", "1.2 M"),

@@ -134,7 +134,7 @@ _LAPTOP_FAMILY: dict[str, dict[str, Any]] = {
         "learn.policy_statistics": "contexts",
     },
     "hopper_jump": {"learn.policy_condition": "segment", "learn.policy_steps": 20},
-    # Random movements return between 0.1 and 1000, depending on the task, and solving any of them about 4000: rewards
+    # Random movements return between less than 1 and 1300, depending on the task, and solved ones thousands: rewards
     # are counted in units of their own. Noise as wide as the paper's finds drawers and buttons; but a hand that
     # overshoots is stopped and one that falls short is not, so that with much noise it is better to aim far beyond the
     # goal, and from there no slope leads back. So the policy has little noise, and every second episode more. The

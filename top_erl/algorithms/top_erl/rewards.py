@@ -1,6 +1,6 @@
 """Rewards in units of their own: what a step pays beyond the mean, in spreads of the returns (not in the paper).
 
-Rewards of two tasks may differ by a factor of ten thousand, and those of one task grow by a thousand while it is
+Rewards of two tasks may differ by a factor of a thousand, and those of one task grow by a hundred while it is
 learned. A critic whose values start near zero spends its first steps on what all episodes have in common, and small
 differences between movements drown in it. Both are taken away before it sees rewards, from the episodes in the replay.
 
