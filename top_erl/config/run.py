@@ -107,6 +107,9 @@ class EvaluationConfig:
     ranking_contexts: int = 0
     """Contexts in which evaluations also measure `critic_ranking`, how well TOP-ERL's critic ranks the movements of one
     context; each costs 16 episodes, which count neither as training steps nor as evaluation. 0: it is not measured."""
+    stop_at_success: float | None = None
+    """Success, between 0 and 1, at which a run ends before its budget does, if two evaluations in a row reach it. None:
+    it goes on to the end."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -114,6 +117,8 @@ class EvaluationConfig:
             raise UserError("evaluation.interval and evaluation.episodes must be at least 1.")
         if self.ranking_contexts < 0:
             raise UserError("evaluation.ranking_contexts must not be negative; 0 measures no ranking.")
+        if self.stop_at_success is not None and not 0.0 < self.stop_at_success <= 1.0:
+            raise UserError("evaluation.stop_at_success must lie in (0, 1]; leave it out to train to the end.")
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,10 @@ class Display:
         # In a thread of its own: a signal may come in the middle of a write, which must not be interrupted by another.
         threading.Thread(target=self.console.out, args=(sentence,), kwargs={"highlight": False}, daemon=True).start()
 
+    def say(self, sentence: str) -> None:
+        """Show a sentence."""
+        self.console.out(sentence, highlight=False)
+
     def show(self, row: Row) -> None:
         """Show an iteration; evaluations get a line of their own."""
         if "evaluation_return" in row:

@@ -23,6 +23,8 @@ from top_erl.experiment.callbacks import BaseCallback
 from top_erl.experiment.checkpoint import forget_after
 from top_erl.experiment.configs import refuse_unnamed_code
 from top_erl.experiment.display import Display
+from top_erl.experiment.enough import SENTENCE as LEARNED
+from top_erl.experiment.enough import Enough
 from top_erl.experiment.folder import RunFolder
 from top_erl.experiment.metrics import make_sinks
 from top_erl.experiment.metrics_file import Row, Sink, read_metrics
@@ -42,7 +44,7 @@ class RunEnd:
     """How a run ended."""
 
     finished: bool
-    """All iterations are done, or a callback said enough; False if it was interrupted."""
+    """All iterations are done, success was enough, or a callback said so; False if it was interrupted."""
     last_row: Row
     """Numbers of the last iteration."""
 
@@ -71,7 +73,7 @@ def run_training(
         _display(console, training) as display,
     ):
         interrupt.say = lambda: display.finishing(training.progress.iteration + 1)
-        standstill = _standstill(training, folder)
+        standstill, enough = _watchers(training, folder)
         while training.progress.iteration < training.total_iterations and not interrupt.requested:
             callback.on_rollout_start()
             row = _advance(training, folder)
@@ -80,8 +82,11 @@ def run_training(
             display.show(row)
             if standstill.begins(row):
                 _LOG.warning(SENTENCE.format(task=training.config.task))
-            go_on = callback.on_step(row)
+            learned = enough.reached(row)
+            go_on = callback.on_step(row) and not learned
             _save_if_due(training, folder, last=interrupt.requested or not go_on)
+            if learned:
+                display.say(LEARNED.format(success=training.config.evaluation.stop_at_success))
             if not go_on:
                 break
     callback.on_training_end()
@@ -250,10 +255,10 @@ def _advance(training: Training, folder: RunFolder | None) -> Row:
         raise folder.save_failure(iteration, failure) from failure
 
 
-def _standstill(training: Training, folder: RunFolder | None) -> Standstill:
-    """What notices that the run does not get better; it has seen the rows of earlier sessions."""
+def _watchers(training: Training, folder: RunFolder | None) -> tuple[Standstill, Enough]:
+    """What notices that the run does not get better, or is good enough; they have seen the rows of earlier sessions."""
     rows = [] if folder is None else read_metrics(folder.path / "metrics.csv")
-    return Standstill(training.total_iterations, rows)
+    return Standstill(training.total_iterations, rows), Enough(training.config.evaluation.stop_at_success, rows)
 
 
 def _save_if_due(training: Training, folder: RunFolder | None, *, last: bool) -> None:
