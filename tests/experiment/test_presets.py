@@ -249,7 +249,7 @@ def test_primitive_parameters(task: str, num_params: int) -> None:
 def test_the_laptop_budget_is_the_same_for_all_methods(method: str, task: str) -> None:
     spec, config = make_task(task).spec, preset(method, task, "laptop", seed=3)
     assert (config.task, config.method, config.scale, config.seed) == (task, method, "laptop", 3)
-    steps = {50: 800_000, 100: 800_000, 250: 1_000_000, 500: 500_000}[spec.horizon]
+    steps = {50: 800_000, 100: 800_000, 250: 1_000_000, 500: 1_000_000}[spec.horizon]
     whole = int(16 * spec.horizon) if method in ON_POLICY else 1  # on-policy methods end with a whole iteration
     assert config.total_env_steps == steps // whole * whole
     assert config.evaluation.episodes == (100 if task == REACHER else 20)
@@ -267,7 +267,7 @@ def test_top_erl_on_a_laptop(task: str) -> None:
     assert 25 <= spec.horizon // collect.stride < 50
     assert collect.reward_scale == pytest.approx(1.0 if metaworld else 10.0 / spec.return_size)
     assert (collect.reward_spread is not None) == metaworld
-    assert collect.episodes == (2 if metaworld else max(4, min(16, 800 // spec.horizon)))
+    assert collect.episodes == (4 if metaworld else max(4, min(16, 800 // spec.horizon)))
     assert collect.prefill >= algorithm.learn.batch_size
     assert algorithm.learn.standardize
     assert config.evaluation.interval == 20

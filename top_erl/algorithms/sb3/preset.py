@@ -116,8 +116,6 @@ def _whole_episodes(environments: int, steps: int, horizon: int) -> int:
 
 _LAPTOP_STEPS = 4000
 """Control steps of an iteration, about."""
-_LAPTOP_INTERVAL = 5
-"""Iterations between evaluations, which are about as many as other methods have."""
 _LAPTOP_PPO: dict[str, Any] = {
     "networks.policy_hidden": (64, 64),
     "networks.critic_hidden": (64, 64),
@@ -199,5 +197,6 @@ def _laptop_collect(spec: TaskSpec, environments: int) -> dict[str, Any]:
 
 def _laptop_run(spec: TaskSpec, config: StepConfig) -> Preset:
     budget = laptop_budget(spec)
-    evaluation = EvaluationConfig(_LAPTOP_INTERVAL, budget.evaluation_episodes)
-    return Preset(config, budget.episodes * spec.horizon, evaluation)
+    steps = budget.episodes * spec.horizon
+    interval = max(1, steps // _LAPTOP_STEPS // budget.evaluations)  # about as many as other methods have
+    return Preset(config, steps, EvaluationConfig(interval, budget.evaluation_episodes))
