@@ -288,7 +288,7 @@ def test_on_policy_methods_on_a_laptop(method: str, task: str) -> None:
     assert algorithm.learn.standardize >= 2
     assert algorithm.learn.precision == "float32"
     assert config.total_env_steps / spec.horizon % algorithm.collect.episodes == 0
-    assert config.evaluation.interval == {50: 10, 100: 10, 250: 5, 500: 2}[spec.horizon]
+    assert config.evaluation.interval == {50: 10, 100: 10, 250: 5, 500: 5}[spec.horizon]
 
 
 def test_short_episodes_have_fewer_instants() -> None:

@@ -37,10 +37,6 @@ def opened(run: Path, task: str | None = None, **how: Any) -> Iterator[Agent]:
     agent = Agent.load(run, task=task, **how)
     try:
         learner = agent.training.learner
-        if isinstance(learner, EpisodicLearner) and isinstance(learner.collector, ReplanningCollector):
-            raise UserError(
-                f"It replans every {learner.collector.every} steps; the figures of policies show one plan an episode."
-            )
         if isinstance(learner, EpisodicLearner):
             # a few episodes are played sooner here than worker processes start; the numbers are the same
             learner.collector.player = LocalPlayer(agent.training.task)
@@ -66,10 +62,24 @@ def check_has_critic(agent: Agent) -> None:
         raise UserError("This agent is a policy alone, saved without its critic.")
 
 
+def plan_every(learner: object) -> int:
+    """Control steps between two plans; 0 if there is one an episode."""
+    collector = learner.collector if isinstance(learner, EpisodicLearner) else None
+    return collector.every if isinstance(collector, ReplanningCollector) else 0
+
+
+def check_clock(learner: EpisodicLearner) -> None:
+    """Refuse plans whose movements are not those of the whole episode."""
+    collector = learner.collector
+    if isinstance(collector, ReplanningCollector) and collector.movements.clock != "episode":
+        raise UserError(f"Plans on a clock of their own (plan.clock {collector.movements.clock}) are not drawn.")
+
+
 def heading(agent: Agent, variant: str = "") -> str:
     """What a figure of one run is called."""
-    config, steps = agent.config, agent.num_timesteps
-    label = " · ".join(filter(None, (method_name(config.method), variant)))
+    config, steps, every = agent.config, agent.num_timesteps, plan_every(agent.training.learner)
+    plans = f"a plan every {every} steps" if every else ""
+    label = " · ".join(filter(None, (method_name(config.method), plans, variant)))
     return f"{label} on {task_name(config.task)}, seed {config.seed}, after {steps:,} steps"
 
 
@@ -96,7 +106,11 @@ def control_times(learner: EpisodicLearner) -> Tensor:
 
 @torch.no_grad()
 def reference_distribution(learner: EpisodicLearner, starts: EpisodeStarts, times: Tensor) -> TrajectoryDistribution:
-    """The policy's Gaussians over references at times, [T], in float64; exact, without regularisation."""
+    """The policy's Gaussians over references at times, [T], in float64; exact, without regularisation.
+
+    Where it replans, they are those of the first plans.
+    """
+    check_clock(learner)
     _, _, gaussian = learner.collector.plan(learner.policy, starts)
     gaussian = gaussian.to(torch.float64)
     return learner.primitive.distribution(

@@ -21,7 +21,7 @@ from top_erl.agent import Agent
 from top_erl.algorithms.top_erl.learner import TopErlLearner
 from top_erl.errors import UserError
 from top_erl.inspection.canvas import NEW, OLD, SEGMENTS, add_heading, pyplot, save
-from top_erl.inspection.opening import control_times, fresh_episodes, heading, opened
+from top_erl.inspection.opening import check_clock, control_times, fresh_episodes, heading, opened, plan_every
 from top_erl.primitives import Reference
 from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
 from top_erl.tasks.contract import Array
@@ -51,6 +51,8 @@ class Reconditioned:
     """Where in `old` each segment starts."""
     stored: bool
     """Whether the episode comes from the replay, or was played with the policy itself."""
+    plans: bool = False
+    """Whether the policy is asked anew where each segment starts."""
 
     def jumps(self) -> tuple[Array, Array]:
         """Largest distances from the old reference at the segments' starts, of position and velocity, [2] each.
@@ -92,17 +94,17 @@ def reconditioned(agent: Agent, seed: int = 0, segments: int = 5) -> Recondition
     if not learner.primitive.restarts:
         kind = learner.primitive.config.kind
         raise UserError(f"A movement of kind {kind} cannot be restarted: it has no re-conditioned segments.")
+    check_clock(learner)
     batch = _oldest(learner.replay) if len(learner.replay) else None
     episode = batch or learner.collector.stored(fresh_episodes(learner, 1, seed))
     old = _old_motion(learner, episode)
     count = min(segments, episode.horizon)
     starts = [number * episode.horizon // count for number in range(count)]
-    params = learner.policy(episode.state[:, 0]).mean[0].double().cpu()  # [P]
     times = control_times(learner)
     ends = [*(old.time[start] for start in starts[1:]), float(times[-1])]
-    pieces = [_new_motion(learner, params, old, start, times, end) for start, end in zip(starts, ends, strict=True)]
-    whole = _new_motion(learner, params, old, 0, times, float(times[-1]))
-    return Reconditioned(old, whole, pieces, starts, stored=batch is not None)
+    pieces = [_new_motion(learner, episode, old, start, times, end) for start, end in zip(starts, ends, strict=True)]
+    whole = _new_motion(learner, episode, old, 0, times, float(times[-1]))
+    return Reconditioned(old, whole, pieces, starts, stored=batch is not None, plans=bool(plan_every(learner)))
 
 
 def _oldest(replay: EpisodeReplay) -> EpisodeBatch:
@@ -118,8 +120,11 @@ def _old_motion(learner: TopErlLearner, episode: EpisodeBatch) -> Motion:
     return Motion(np.append(steps, steps[-1] + 1) * spec.dt, states.unflatten(-1, (2, -1)).numpy())
 
 
-def _new_motion(learner: TopErlLearner, params: Tensor, old: Motion, start: int, times: Tensor, end: float) -> Motion:
-    """The movement of parameters, [P], from an old state until a time."""
+def _new_motion(
+    learner: TopErlLearner, episode: EpisodeBatch, old: Motion, start: int, times: Tensor, end: float
+) -> Motion:
+    """The movement of the policy's mean from an old state until a time."""
+    params = learner.mean_parameters(episode, start)[0].double().cpu()  # [P]
     began = float(old.time[start])
     half = learner.collector.spec.dt / 2  # times are whole steps, up to rounding
     inside = times[(times > began - half) & (times < end + half)]
@@ -153,8 +158,9 @@ def explanation(shown: Reconditioned) -> str:
     (position, velocity), left = shown.jumps()
     exactly = "exactly" if left.max() < 1e-12 else f"within {left.max():.0e}"
     source = "the oldest stored episode" if shown.stored else "an episode played with exploration"
+    asked = "at its start; each segment: asked anew where it begins" if shown.plans else "in the same context"
     return (
-        f"Old: {source}. New: the policy's mean in the same context.\n"
+        f"Old: {source}. New: the policy's mean {asked}.\n"
         f"Where segments start, old and new are up to {position:.2g} apart, their velocities {velocity:.2g} per s; "
         f"re-conditioned segments start {exactly} at the old state."
     )
