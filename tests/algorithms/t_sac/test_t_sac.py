@@ -97,7 +97,7 @@ def test_critic_steps_against_loops(rate: float, bound: float, monkeypatch: pyte
     critics, targets = copy.deepcopy(learner.critics), copy.deepcopy(learner.target_critics)
     optimizers = [naive.optimizer(critic, 0.01, 0.01, (0.5, 0.95)) for critic in critics]
     for start, length in ((2, 4), (6, 4), (0, 1)):
-        stats = learner.critic_step(batch, following, start, length)
+        stats = learner.critic_step(batch, following, torch.full((5,), start), length)
         losses = naive.critic_losses(critics, batch, following.tolist(), start, min(length, 8 - start), 0.9)
         for critic, loss, optimizer in zip(critics, losses, optimizers, strict=True):
             optimizer.zero_grad()
@@ -127,7 +127,7 @@ def test_policy_steps_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     for number, start in enumerate((0, 4, 7)):
         noise = torch.randn(5, 1, dtype=torch.float64)
         alpha = math.log1p(math.exp(parameter.item()))
-        stats = learner.policy_step(batch, start, noise)
+        stats = learner.policy_step(batch, torch.full((5,), start), noise)
         optimizer.zero_grad()
         loss, density = naive.policy_loss(other, batch, start, noise, alpha)
         loss.backward()

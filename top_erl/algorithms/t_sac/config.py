@@ -40,6 +40,9 @@ class TSacLearnConfig(RatesConfig):
     """Critic steps of an update, at most: each has another start of segments, drawn without replacement."""
     policy_starts: int = 20
     """Policy steps of an update, at most: each has another step of the episodes."""
+    starts: Literal["common", "own"] = "common"
+    """Segments and policy steps of a gradient step start at one instant of all trajectories (as published), or at an
+    instant of its own in each."""
     longest: int = 16
     """Segments have 1 to this many steps, drawn anew for every critic step; the episode's end cuts them."""
     discount: float = 0.99

@@ -157,9 +157,9 @@ class TSacLearner(EnvironmentLearner):
         learn = self.config.learn
         following = self.state_values(batch, generator)  # [B, T + 1]
         with GradientSteps[CriticStats]("critic", learn.critic_rate, lambda _: batch.tensors()) as steps:
-            for start in self._starts(batch, learn.critic_starts, generator):
+            for starts in self._starts(batch, learn.critic_starts, generator):
                 length = int(torch.randint(1, learn.longest + 1, (1,), generator=generator))
-                steps.add(self.critic_step(batch, following, start, length))
+                steps.add(self.critic_step(batch, following, starts, length))
         return steps.stats
 
     @torch.no_grad()
@@ -174,14 +174,16 @@ class TSacLearner(EnvironmentLearner):
         value = combined(values, self.config.learn.combine, generator)
         return without_end(value, batch.length, batch.ended)
 
-    def critic_step(self, batch: Trajectories, following: Tensor, start: int, length: int) -> CriticStats:
-        """One AdamW step of both critics, for segments of up to `length` steps from the step `start` on."""
-        learn = self.config.learn
-        stop = min(start + length, batch.action.shape[1])
-        targets = n_step_targets(batch.reward[:, start:stop], following[:, start + 1 : stop + 1], learn.discount)
-        times = torch.arange(start, stop, device=targets.device)
+    def critic_step(self, batch: Trajectories, following: Tensor, starts: Tensor, length: int) -> CriticStats:
+        """One AdamW step of both critics, for segments of up to `length` steps from the steps `starts` on, [B]."""
+        learn, horizon = self.config.learn, batch.action.shape[1]
+        length = min(length, horizon - int(starts.min()))
+        times = starts[:, None] + torch.arange(length, device=starts.device)  # [B, L]
+        row, inside = torch.arange(len(batch), device=starts.device)[:, None], times.clamp(max=horizon - 1)
+        targets = n_step_targets(batch.reward[row, inside], following[row, inside + 1], learn.discount)
         counts = (times < batch.length[:, None]).to(targets.dtype)  # [B, L]
-        values = self._ask(self.critics, batch.state[:, start], self._tokens(batch.action[:, start:stop], times))
+        tokens = self._tokens(batch.action[row, inside], inside)
+        values = self._ask(self.critics, batch.state[row[:, 0], starts], tokens)
         loss = critic_loss(values, targets, counts)
         (len(values) * loss).backward()  # each critic has a mean of its own
         self._move(self.critic_optimizer, *self.critics)
@@ -196,18 +198,18 @@ class TSacLearner(EnvironmentLearner):
         """One step per step of the episodes."""
         learn = self.config.learn
         with GradientSteps[SoftPolicyStats]("policy", learn.policy_rate, lambda _: batch.tensors()) as steps:
-            for start in self._starts(batch, learn.policy_starts, generator):
-                steps.add(self.policy_step(batch, start, self._noise(len(batch), generator=generator)))
+            for starts in self._starts(batch, learn.policy_starts, generator):
+                steps.add(self.policy_step(batch, starts, self._noise(len(batch), generator=generator)))
         return steps.stats
 
-    def policy_step(self, batch: Trajectories, start: int, noise: Tensor) -> SoftPolicyStats:
-        """One AdamW step of the policy, and one of the entropy coefficient, at the step `start` of the episodes."""
-        state, coefficient = batch.state[:, start], self.coefficient()
-        counts = (start < batch.length).to(state.dtype)  # [B]
+    def policy_step(self, batch: Trajectories, starts: Tensor, noise: Tensor) -> SoftPolicyStats:
+        """One AdamW step of the policy, and one of the entropy coefficient, at the steps `starts` of the episodes, [B]."""
+        state, coefficient = batch.state[torch.arange(len(batch), device=starts.device), starts], self.coefficient()
+        counts = (starts < batch.length).to(state.dtype)  # [B]
         action, log_prob = self.policy.sample(state, noise)
-        time = torch.tensor([start], device=state.device)
+        tokens = self._tokens(action.unsqueeze(1), starts.unsqueeze(1))
         with frozen(self.critics):
-            values = self._ask(self.critics, state, self._tokens(action.unsqueeze(1), time)).squeeze(-1)  # [C, B]
+            values = self._ask(self.critics, state, tokens).squeeze(-1)  # [C, B]
         loss = policy_loss(values, log_prob, coefficient, counts)
         loss.backward()
         self._move(self.policy_optimizer, self.policy)
@@ -221,14 +223,23 @@ class TSacLearner(EnvironmentLearner):
 
     # ------------------------------------------------------------------ pieces
 
-    def _starts(self, batch: Trajectories, most: int, generator: torch.Generator) -> list[int]:
-        """Steps of the episodes in random order, at most so many, none twice."""
-        longest = int(batch.length.max())
-        starts: list[int] = torch.randperm(longest, generator=generator)[:most].tolist()
-        return starts
+    def _starts(self, batch: Trajectories, most: int, generator: torch.Generator) -> list[Tensor]:
+        """Steps of the episodes, [B] each, at most so many and none twice: in random order, in common or each its own.
+
+        Where all trajectories share a start, a step of the networks sees one instant of the episodes, and forgets some of
+        the others; with few trajectories that outweighs what actions do.
+        """
+        longest, rows = int(batch.length.max()), len(batch)
+        order = torch.randperm(longest, generator=generator)[:most]
+        if self.config.learn.starts == "common":
+            starts = order[:, None].expand(-1, rows)
+        else:  # an episode that ends sooner begins anew
+            ahead = torch.randint(longest, (rows,), generator=generator)
+            starts = (order[:, None] + ahead) % longest % batch.length.cpu()
+        return list(send(starts, self.setup.device))
 
     def _tokens(self, actions: Tensor, times: Tensor) -> Tensor:
-        """What the critics see of actions, [..., L, A], at steps of the episode, [L]."""
+        """What the critics see of actions, [..., L, A], at steps of the episode, [L] or [..., L]."""
         if not self.config.critic.action_time:
             return actions
         share = (times / self.spec.horizon).to(actions).unsqueeze(-1)  # [L, 1]
