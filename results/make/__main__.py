@@ -14,6 +14,7 @@ from results.make.figures import FIGURES, draw
 from results.make.learning import LEARNING
 from results.make.markdown import Tables, fill, pages
 from results.make.paper import paper_claims
+from results.make.plans import PLANS
 from results.make.speed import SPEED
 from results.make.sweeps import draw_sweep, sweep_folders, sweep_table, take
 from top_erl.errors import UserError
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def tables(results: Path) -> Tables:
     """All tables by name; each is made when it is asked for."""
-    known = {name: partial(make, results) for name, make in {**LEARNING, **SPEED, **FAULTS}.items()}
+    known = {name: partial(make, results) for name, make in {**LEARNING, **PLANS, **SPEED, **FAULTS}.items()}
     known["metaworld_total"] = partial(campaign_total, results)
     known["metaworld_before"] = partial(before_and_now, results)
     known["paper"] = partial(paper_claims, results)

@@ -51,17 +51,6 @@ def metaworld(results: Path) -> str:
     return table(header, rows)
 
 
-def plans(results: Path) -> str:
-    """The arm whose goal jumps, with several plans an episode and with one, a row per run."""
-    rows = []
-    for run in read_runs(results / "claims/plans"):
-        every = run.config["algorithm"]["plan"]["every"]
-        how = f"`--plan.every {every}`" if every else "one plan"
-        rows.append((how, *_trained(run, 0.5)))
-    header = ("", "seed", "success on 100 fresh contexts", "minutes", "minutes to 0.5", "control steps")
-    return table(header, rows)
-
-
 def contact(results: Path) -> str:
     """The example of a contact task: before and after training, a row per seed."""
     rows = [
@@ -276,7 +265,6 @@ LEARNING: dict[str, Callable[[Path], str]] = {
     "tasks": tasks,
     "metaworld": metaworld,
     "hopper": hopper,
-    "plans": plans,
     "contact": contact,
     "comparison": comparison_overview,
     "comparison_via_point": partial(comparison, "via_point_reacher"),

@@ -259,3 +259,35 @@ def test_it_finds_the_point() -> None:
         learner.iterate(number)
     after = float(learner.evaluate(range(20)).returns.mean())
     assert before < -3.0 < -2.0 < after
+
+
+def test_starts_of_their_own_against_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of segments that start at different steps is that of each trajectory alone, weighed by its prefixes."""
+    batch, starts, length = _batch(), torch.tensor([0, 6, 2, 7, 3]), 4
+    learner = _double(_learner(_config(discount=0.9)), monkeypatch)
+    following = learner.state_values(batch, torch.Generator().manual_seed(1))
+    total, prefixes = 0.0, 0
+    for row, start in enumerate(starts.tolist()):
+        alone = type(batch)(**{name: values[row : row + 1] for name, values in batch.tensors().items()})
+        count = max(0, min(length, 8 - start, int(batch.length[row]) - start))
+        losses = (
+            naive.critic_losses(learner.critics, alone, following[row : row + 1].tolist(), start, count, 0.9)
+            if count
+            else []
+        )
+        total, prefixes = total + count * sum(loss.item() for loss in losses) / 2, prefixes + count
+    assert 5 <= prefixes < 5 * length  # some are cut by the end
+    stats = learner.critic_step(batch, following, starts, length)
+    assert float(stats.loss) == pytest.approx(total / prefixes, abs=1e-10)
+
+
+def test_starts_lie_within_their_trajectories() -> None:
+    learner, batch = _learner(_config(starts="own", critic_starts=8)), _batch()
+    starts = torch.stack(learner._starts(batch, 8, torch.Generator().manual_seed(0)))  # [8, B]
+    assert starts.shape == (8, 5)
+    assert (starts < batch.length).all()
+    assert all(len(set(row.tolist())) > 1 for row in starts)
+    whole = int(batch.length.argmax())
+    assert sorted(starts[:, whole].tolist()) == list(range(int(batch.length.max())))[: len(starts)]
+    common = torch.stack(_learner(_config())._starts(batch, 8, torch.Generator().manual_seed(0)))
+    assert all(len(set(row.tolist())) == 1 for row in common)

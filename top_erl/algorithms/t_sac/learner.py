@@ -203,7 +203,7 @@ class TSacLearner(EnvironmentLearner):
         return steps.stats
 
     def policy_step(self, batch: Trajectories, starts: Tensor, noise: Tensor) -> SoftPolicyStats:
-        """One AdamW step of the policy, and one of the entropy coefficient, at the steps `starts` of the episodes, [B]."""
+        """One AdamW step of the policy, and one of the entropy coefficient, at the steps `starts` of episodes, [B]."""
         state, coefficient = batch.state[torch.arange(len(batch), device=starts.device), starts], self.coefficient()
         counts = (starts < batch.length).to(state.dtype)  # [B]
         action, log_prob = self.policy.sample(state, noise)
@@ -226,8 +226,8 @@ class TSacLearner(EnvironmentLearner):
     def _starts(self, batch: Trajectories, most: int, generator: torch.Generator) -> list[Tensor]:
         """Steps of the episodes, [B] each, at most so many and none twice: in random order, in common or each its own.
 
-        Where all trajectories share a start, a step of the networks sees one instant of the episodes, and forgets some of
-        the others; with few trajectories that outweighs what actions do.
+        Where all trajectories share a start, a step of the networks sees one instant of the episodes, and forgets some
+        of the others; with few trajectories that outweighs what actions do.
         """
         longest, rows = int(batch.length.max()), len(batch)
         order = torch.randperm(longest, generator=generator)[:most]

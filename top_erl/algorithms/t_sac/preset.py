@@ -139,9 +139,12 @@ _LAPTOP: dict[str, Any] = {
     "policy.hidden": (128, 128),
     "policy.std_hidden": (128, 128),
     "critic.width": 64,
-    "learn.batch_size": 32,  # trajectories: about as many target values a step as SAC's batches have
-    "learn.critic_rate": 3e-4,
-    "learn.policy_rate": 3e-4,
+    "critic.layers": 1,
+    "learn.batch_size": 64,
+    "learn.starts": "own",  # with so few trajectories a common start teaches one instant and unlearns the others
+    "learn.critic_rate": 1e-3,
+    "learn.policy_rate": 1e-3,
+    "learn.entropy_coefficient": 0.5,  # with the published 0.007 actions go to their bounds before anything is known
     "learn.combine": "min",
     "learn.target_rate": 0.005,
     "learn.standardize": True,
