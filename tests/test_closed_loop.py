@@ -17,8 +17,14 @@ from top_erl.config.run import RunConfig
 from top_erl.errors import UserError
 from top_erl.experiment.presets import preset
 from top_erl.export.export import export_policy
-from top_erl.inspection.opening import opened
+from top_erl.export.references import export_references
+from top_erl.inspection.opening import heading, opened
+from top_erl.inspection.reconditioning import reconditioned
+from top_erl.inspection.spread import spread_of
 from top_erl.primitives import Reference
+from top_erl.runtime.backends import Backend
+from top_erl.runtime.policy import Policy
+from top_erl.seeding import episode_seeds
 from top_erl.tasks import make_task
 
 JUMP = "top_erl/ViaPointReacherJump-v0"
@@ -107,11 +113,53 @@ def test_an_environment_of_ones_own(tiny: RunConfig) -> None:
         assert played.plans == (0, 2, 4, 6)
 
 
-def test_what_shows_one_plan_is_refused(agent: Agent, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="replans every 10 steps, and an export has one plan"):
-        export_policy(agent, tmp_path / "policy.onnx")
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_an_exported_policy_replans_without_torch(agent: Agent, backend: Backend, tmp_path: Path) -> None:
+    """Driven by the exported policy, an episode is the agent's own, plan after plan."""
+    file = tmp_path / "policy.onnx"
+    _, card = export_policy(agent, file)
+    assert (card["format"], card["plan_every"]) == (2, 10)
+    policy, task = Policy.load(file, backend), make_task(JUMP)
+    now = task.begin([4])
+    origin = now.position[0]
+    plan = policy(now.observation[0], origin, now.velocity[0])
+    tracked = [np.concatenate((plan.position, plan.velocity), axis=-1)[:10]]
+    for step in (10, 20, 30, 40):
+        now = task.advance(tracked[-1][None])
+        plan = policy(now.observation[0], *np.split(tracked[-1][-1], 2), step=step, origin=origin)
+        assert plan.position.shape == (50 - step, 5)
+        tracked.append(np.concatenate((plan.position, plan.velocity), axis=-1)[:10])
+    np.testing.assert_allclose(np.concatenate(tracked), agent.play(seed=4).reference, atol=2e-4)  # single precision
+
+
+def test_an_exported_policy_refuses_instants_without_a_plan(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "policy.onnx"
+    export_policy(agent, file)
+    policy, start = Policy.load(file), make_task(JUMP).begin([4])
+    state = start.observation[0], start.position[0], start.velocity[0]
+    for step in (7, 50, -10):
+        with pytest.raises(UserError, match=f"plans every 10 of 50 control steps; there is no plan at step {step}"):
+            policy(*state, step=step, origin=start.position[0])
+    with pytest.raises(UserError, match="needs origin"):
+        policy(*state, step=10)
+    with pytest.raises(UserError, match="no table can hold its references"):
+        export_references(agent, tmp_path / "contexts.csv", tmp_path / "references.csv")
+
+
+def test_policies_that_replan_are_inspected(agent: Agent, tmp_path: Path) -> None:
+    """The first plans are drawn; segments are asked for anew where they begin, and begin at the old reference."""
     agent.save(tmp_path / "saved")
-    with pytest.raises(UserError, match="It replans every 10 steps"), opened(tmp_path / "saved"):
-        pass
-    with Agent.load(tmp_path / "saved") as loaded:
+    with opened(tmp_path / "saved") as loaded:
+        assert "a plan every 10 steps" in heading(loaded)
         np.testing.assert_array_equal(loaded.play(seed=1).reference, agent.play(seed=1).reference)
+        starts, spread = loaded.training.task.begin(episode_seeds(0, "fresh", 0, 2)), spread_of(loaded, 0, 2)
+        wanted = loaded.predict(starts.observation)
+        assert isinstance(wanted, Reference)
+        np.testing.assert_allclose(spread.mean[:, 1:], wanted.position.numpy(), atol=1e-5)
+        shown = reconditioned(loaded, 0)
+        assert shown.plans
+        assert shown.jumps()[1].max() < 1e-6
+        old = shown.old.state[shown.starts[2]]
+        step = shown.starts[2] * loaded.training.learner.collector.stride  # type: ignore[attr-defined]
+        assert shown.segments[2].time[0] == pytest.approx(step * loaded.training.spec.dt)
+        np.testing.assert_allclose(shown.segments[2].state[0], old, atol=1e-6)

@@ -36,17 +36,17 @@ def card_path(output: Path) -> Path:
 def episodic(agent: Agent) -> EpisodicLearner:
     """The learner of a policy over movements; other policies are refused."""
     learner = agent.training.learner
-    if isinstance(learner, EpisodicLearner) and isinstance(learner.collector, ReplanningCollector):
-        raise UserError(
-            f"This agent replans every {learner.collector.every} steps, and an export has one plan an episode: drive "
-            "it with agent.play(), or with agent.predict(observation, step=..., reference=...)."
-        )
     if isinstance(learner, EpisodicLearner):
         return learner
     raise UserError(
         f"{agent.config.method} chooses an action at every step and plans no reference: runs of top_erl, tce, bbrl_cov "
         "or bbrl_std can be exported."
     )
+
+
+def plan_every(learner: EpisodicLearner) -> int:
+    """Control steps between two plans of a policy; 0 if it makes one an episode."""
+    return learner.collector.every if isinstance(learner.collector, ReplanningCollector) else 0
 
 
 def export_policy(
@@ -69,7 +69,7 @@ def export_policy(
     if limits is not None:
         limits.check_size(learner.collector.spec.num_dof)
     model = policy_graph(learner)
-    card = policy_card(agent, model, limits)
+    card = policy_card(agent, model, limits, plan_every(learner))
     policies = {"numpy": Policy(model, card), "onnxruntime": Policy(model, card, "onnxruntime")}
     card["parity"] = {"contexts": CONTEXTS, "largest_difference": check_parity(agent, policies)}
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"

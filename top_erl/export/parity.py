@@ -5,6 +5,8 @@ Axes: `B` contexts, `D` degrees of freedom.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,20 +42,38 @@ def fresh_contexts(agent: Agent, count: int = CONTEXTS) -> tuple[Array, Array, A
 
 
 def check_parity(agent: Agent, policies: dict[str, Policy]) -> dict[str, float]:
-    """The largest difference to `Agent.predict` of each policy, by name; one above the tolerance is refused."""
+    """The largest difference to `Agent.predict` of each policy, by name; one above the tolerance is refused.
+
+    A policy that replans is compared at every plan of an episode, each from a reference of its own.
+    """
     contexts = fresh_contexts(agent)
-    expected = agent.predict(*contexts)
-    assert isinstance(expected, Reference)
-    wanted = expected.stacked().numpy()
-    allowed = TOLERANCE * max(1.0, float(np.abs(wanted).max()))
-    largest = {}
-    for name, policy in policies.items():
-        planned = policy(*contexts)
-        difference = float(np.abs(np.concatenate((planned.position, planned.velocity), axis=-1) - wanted).max())
-        if not difference <= allowed:  # NaN too
-            raise UserError(
-                f"Nothing was exported: computed by {name}, the graph differs from the policy by {difference:.2g}, and "
-                f"{allowed:.2g} is allowed; a primitive of one's own must be what its matrix `basis` says."
-            )
-        largest[name] = difference
+    every = next(iter(policies.values())).plan_every
+    steps = range(0, agent.training.spec.horizon, every) if every else (0,)
+    largest = dict.fromkeys(policies, 0.0)
+    for step in steps:
+        wanted, later = _expected(agent, contexts, step)
+        allowed = TOLERANCE * max(1.0, float(np.abs(wanted).max()))
+        for name, policy in policies.items():
+            planned = policy(*contexts, **later)
+            difference = float(np.abs(np.concatenate((planned.position, planned.velocity), axis=-1) - wanted).max())
+            if not difference <= allowed:  # NaN too
+                raise UserError(
+                    f"Nothing was exported: computed by {name}, the graph differs from the policy by {difference:.2g}, "
+                    f"and {allowed:.2g} is allowed; a primitive of one's own must be what its matrix `basis` says."
+                )
+            largest[name] = max(largest[name], difference)
     return largest
+
+
+def _expected(agent: Agent, contexts: tuple[Array, Array, Array], step: int) -> tuple[Array, dict[str, Any]]:
+    """What the agent predicts at a step, [B, T - step, 2D], and what else a policy must be told for it."""
+    observation, position, velocity = contexts
+    if not step:
+        expected, later = agent.predict(*contexts), {}
+    else:
+        origin = position + _MOVED
+        reference = np.concatenate((position, velocity), axis=-1)
+        expected = agent.predict(observation, step=step, reference=reference, origin=origin)
+        later = {"step": step, "origin": origin}
+    assert isinstance(expected, Reference)
+    return expected.stacked().numpy(), later

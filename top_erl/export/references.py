@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from top_erl.agent import Agent
 from top_erl.config.files import write_whole
 from top_erl.errors import UserError
-from top_erl.export.export import check_free, episodic
+from top_erl.export.export import check_free, episodic, plan_every
 from top_erl.limits import Limits
 from top_erl.primitives import Reference
 
@@ -40,7 +40,13 @@ def export_references(
         force: Replace a file that is there.
     """
     check_free(output, force=force)
-    spec = episodic(agent).collector.spec
+    learner = episodic(agent)
+    if every := plan_every(learner):
+        raise UserError(
+            f"This agent replans every {every} steps by what it observes then, so no table can hold its references: "
+            "export the policy itself, -o policy.onnx."
+        )
+    spec = learner.collector.spec
     rows = _read_contexts(contexts, spec.observation_dim, spec.num_dof)
     observation = rows[:, : spec.observation_dim]
     if rows.shape[1] > spec.observation_dim:

@@ -16,11 +16,14 @@ from top_erl.errors import UserError, missing_extra
 from top_erl.runtime.onnx_file import Node, read_graph
 
 Array32 = NDArray[np.float32]
-Compute = Callable[[Mapping[str, Array32]], tuple[Array32, Array32]]
+Compute = Callable[[Mapping[str, NDArray[Any]]], tuple[Array32, Array32]]
 Backend = Literal["numpy", "onnxruntime"]
 
 INPUTS = ("observation", "position", "velocity")
 OUTPUTS = ("desired_position", "desired_velocity")
+ORIGIN, INDEX = "origin", "plan"
+"""What the graph of a policy that replans needs besides: position at the episode's start, [B, D], and which plan it is,
+int64, [B]."""
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "Gather": lambda data, index, axis=0: np.take(data, index, axis=axis),
@@ -46,7 +49,7 @@ def numpy_backend(model: bytes) -> Compute:
         if node.kind not in _OPERATIONS:
             raise UserError(f"NumPy cannot compute the operation {node.kind} here; use backend='onnxruntime'.")
 
-    def compute(inputs: Mapping[str, Array32]) -> tuple[Array32, Array32]:
+    def compute(inputs: Mapping[str, NDArray[Any]]) -> tuple[Array32, Array32]:
         values: dict[str, Any] = {**graph.constants, **inputs}
         for node in graph.nodes:
             values[node.outputs[0]] = _apply(node, values)
@@ -70,7 +73,7 @@ def onnxruntime_backend(model: bytes) -> Compute:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
-    def compute(inputs: Mapping[str, Array32]) -> tuple[Array32, Array32]:
+    def compute(inputs: Mapping[str, NDArray[Any]]) -> tuple[Array32, Array32]:
         position, velocity = session.run(list(OUTPUTS), dict(inputs))
         return position, velocity
 

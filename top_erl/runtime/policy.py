@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from top_erl.errors import UserError, unknown_name
 from top_erl.limits import Limits, check_limits
-from top_erl.runtime.backends import BACKENDS, INPUTS, Backend, Compute
+from top_erl.runtime.backends import BACKENDS, INDEX, INPUTS, ORIGIN, Backend, Compute
 from top_erl.runtime.reference import PlannedReference
 
 Array = NDArray[np.float64]
 
-FORMAT = 1
-"""Of the card; another one is refused."""
+FORMAT, PLANS_FORMAT = 1, 2
+"""Of the card: of one plan an episode, and of several. Others are refused."""
 _SIZES = ("observation_dim", "num_dof", "horizon")
 
 
@@ -35,6 +35,8 @@ class Policy:
         self.card = card
         self.observation_dim, self.num_dof, self.horizon = (int(card[name]) for name in _SIZES)
         self.dt = float(card["dt"])
+        self.plan_every = int(card.get("plan_every") or 0)
+        """Control steps between two plans; 0: one plan an episode."""
         self.limits = Limits.from_dict(card["limits"], self.num_dof) if card.get("limits") else None
         self._compute: Compute = BACKENDS[backend](model)
 
@@ -57,34 +59,64 @@ class Policy:
             raise UserError(f"{file} is not the graph that {card_file.name} belongs to: it is damaged, or of another.")
         return cls(model, card, backend)
 
-    def __call__(self, observation: ArrayLike, position: ArrayLike, velocity: ArrayLike) -> PlannedReference:
-        """Plan the reference of a movement that begins now.
+    def __call__(
+        self,
+        observation: ArrayLike,
+        position: ArrayLike,
+        velocity: ArrayLike,
+        *,
+        step: int = 0,
+        origin: ArrayLike | None = None,
+    ) -> PlannedReference:
+        """Plan the reference of a movement that begins now, or the next plan in the middle of an episode.
 
         Args:
             observation: Raw observation, as the task gives it, [S] or [B, S].
-            position: Measured position, [D] or [B, D].
-            velocity: Measured velocity, likewise.
+            position: Measured position, [D] or [B, D]; in the middle of an episode that of the reference now.
+            velocity: Measured velocity, or that of the reference, likewise.
+            step: Control steps made so far in the episode, a multiple of `plan_every`.
+            origin: Position with which the episode began, likewise; not needed at its start.
 
         Returns:
-            Positions and velocities at dt, 2 dt, …, T dt: [T, D] or [B, T, D], float64.
+            Positions and velocities at dt, 2 dt, … from now to the end: [T, D] or [B, T, D], float64, less `step` of T.
         """
-        sizes = (self.observation_dim, self.num_dof, self.num_dof)
-        given = [
-            _checked(name, value, size)
-            for name, value, size in zip(INPUTS, (observation, position, velocity), sizes, strict=True)
-        ]
-        lead = given[0].shape[:-1]
-        if any(value.shape[:-1] != lead for value in given):
-            shapes = ", ".join(f"{name} {value.shape}" for name, value in zip(INPUTS, given, strict=True))
+        self._check_step(step, origin)
+        values = {INPUTS[0]: observation, INPUTS[1]: position, INPUTS[2]: velocity}
+        if self.plan_every:
+            values[ORIGIN] = position if origin is None else origin
+        given = {name: _checked(name, value, self._size(name)) for name, value in values.items()}
+        lead = given[INPUTS[0]].shape[:-1]
+        if any(value.shape[:-1] != lead for value in given.values()):
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in given.items())
             raise UserError(f"Give one position and one velocity for each observation, not {shapes}.")
-        batch = {
-            name: np.ascontiguousarray(np.atleast_2d(value), dtype=np.float32)
-            for name, value in zip(INPUTS, given, strict=True)
+        batch: dict[str, NDArray[Any]] = {
+            name: np.ascontiguousarray(np.atleast_2d(value), dtype=np.float32) for name, value in given.items()
         }
-        desired = [values.astype(np.float64) for values in self._compute(batch)]  # [B, T, D] each
+        if self.plan_every:
+            batch[INDEX] = np.full(len(batch[INPUTS[0]]), step // self.plan_every, dtype=np.int64)
+        left = self.horizon - step
+        desired = [values[:, :left].astype(np.float64) for values in self._compute(batch)]  # [B, T, D] each
         if not lead:
             desired = [values[0] for values in desired]
-        return PlannedReference(desired[0], desired[1], given[1], given[2], self.dt)
+        return PlannedReference(desired[0], desired[1], given[INPUTS[1]], given[INPUTS[2]], self.dt)
+
+    def _size(self, name: str) -> int:
+        """How many numbers an input has."""
+        return self.observation_dim if name == INPUTS[0] else self.num_dof
+
+    def _check_step(self, step: int, origin: ArrayLike | None) -> None:
+        """Refuse an instant at which this policy makes no plan."""
+        if not step:
+            return
+        if not self.plan_every:
+            raise UserError("This policy makes one plan an episode, at its start: step must be 0.")
+        if not 0 < step < self.horizon or step % self.plan_every:
+            raise UserError(
+                f"This policy plans every {self.plan_every} of {self.horizon} control steps; there is no plan at step "
+                f"{step}."
+            )
+        if origin is None:
+            raise UserError("In the middle of an episode the policy needs origin, the position with which it began.")
 
     def check(self, reference: PlannedReference, limits: Limits | None = None) -> None:
         """Raise a `UserError` if a reference exceeds limits, by default those of the card; without any, do nothing."""
@@ -97,14 +129,17 @@ def _read_card(file: Path, text: str) -> dict[str, Any]:
     try:
         card = json.loads(text)
         version = card["format"]
-        if version == FORMAT:
-            missing = [name for name in (*_SIZES, "dt", "sha256") if name not in card]
+        if version in (FORMAT, PLANS_FORMAT):
+            wanted = (*_SIZES, "dt", "sha256", *(("plan_every",) if version == PLANS_FORMAT else ()))
+            missing = [name for name in wanted if name not in card]
             if missing:
                 raise KeyError(missing[0])
             return dict(card)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{file} is not the card of an exported policy, or is damaged; export it anew.") from None
-    raise UserError(f"{file} has format {version}, this version reads format {FORMAT}: export the policy anew.")
+    raise UserError(
+        f"{file} has format {version}, this version reads formats {FORMAT} and {PLANS_FORMAT}: export the policy anew."
+    )
 
 
 def _checked(name: str, value: ArrayLike, size: int) -> Array:
