@@ -139,11 +139,8 @@ _LAPTOP_FAMILY: dict[str, dict[str, Any]] = {
     # overshoots is stopped and one that falls short is not, so that with much noise it is better to aim far beyond the
     # goal, and from there no slope leads back. So the policy has little noise, and every second episode more. The
     # memory is short: the last centimetres change the return by a few percent, too little for a critic that must also
-    # explain the first episodes. And the policy looks again every 100 of the 500 steps, where the paper's looks once:
-    # a drawer that one plan hardly ever pulls is open in all episodes after half of the steps. `--plan.every 0` is the
-    # paper's way. `results/README.md` has the runs behind this.
+    # explain the first episodes. `results/README.md` has the runs behind this.
     "metaworld": {
-        "plan.every": 100,
         "collect.episodes": 4,
         "collect.prefill": 60,
         "collect.reward_scale": 1.0,
