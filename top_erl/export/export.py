@@ -15,7 +15,6 @@ from top_erl.export.card import policy_card
 from top_erl.export.graph import policy_graph
 from top_erl.export.parity import CONTEXTS, check_parity
 from top_erl.limits import Limits
-from top_erl.rollout.replanning import ReplanningCollector
 from top_erl.runtime.policy import Policy
 
 
@@ -44,11 +43,6 @@ def episodic(agent: Agent) -> EpisodicLearner:
     )
 
 
-def plan_every(learner: EpisodicLearner) -> int:
-    """Control steps between two plans of a policy; 0 if it makes one an episode."""
-    return learner.collector.every if isinstance(learner.collector, ReplanningCollector) else 0
-
-
 def export_policy(
     agent: Agent, output: Path, *, limits: Limits | None = None, force: bool = False
 ) -> tuple[Path, dict[str, Any]]:
@@ -69,7 +63,7 @@ def export_policy(
     if limits is not None:
         limits.check_size(learner.collector.spec.num_dof)
     model = policy_graph(learner)
-    card = policy_card(agent, model, limits, plan_every(learner))
+    card = policy_card(agent, model, limits, learner.collector.every)
     policies = {"numpy": Policy(model, card), "onnxruntime": Policy(model, card, "onnxruntime")}
     card["parity"] = {"contexts": CONTEXTS, "largest_difference": check_parity(agent, policies)}
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"

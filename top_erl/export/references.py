@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from top_erl.agent import Agent
 from top_erl.config.files import write_whole
 from top_erl.errors import UserError
-from top_erl.export.export import check_free, episodic, plan_every
+from top_erl.export.export import check_free, episodic
 from top_erl.limits import Limits
 from top_erl.primitives import Reference
 
@@ -41,7 +41,7 @@ def export_references(
     """
     check_free(output, force=force)
     learner = episodic(agent)
-    if every := plan_every(learner):
+    if every := learner.collector.every:
         raise UserError(
             f"This agent replans every {every} steps by what it observes then, so no table can hold its references: "
             "export the policy itself, -o policy.onnx."

@@ -62,12 +62,6 @@ def check_has_critic(agent: Agent) -> None:
         raise UserError("This agent is a policy alone, saved without its critic.")
 
 
-def plan_every(learner: object) -> int:
-    """Control steps between two plans; 0 if there is one an episode."""
-    collector = learner.collector if isinstance(learner, EpisodicLearner) else None
-    return collector.every if isinstance(collector, ReplanningCollector) else 0
-
-
 def check_clock(learner: EpisodicLearner) -> None:
     """Refuse plans whose movements are not those of the whole episode."""
     collector = learner.collector
@@ -77,7 +71,8 @@ def check_clock(learner: EpisodicLearner) -> None:
 
 def heading(agent: Agent, variant: str = "") -> str:
     """What a figure of one run is called."""
-    config, steps, every = agent.config, agent.num_timesteps, plan_every(agent.training.learner)
+    config, steps, learner = agent.config, agent.num_timesteps, agent.training.learner
+    every = learner.collector.every if isinstance(learner, EpisodicLearner) else 0
     plans = f"a plan every {every} steps" if every else ""
     label = " · ".join(filter(None, (method_name(config.method), plans, variant)))
     return f"{label} on {task_name(config.task)}, seed {config.seed}, after {steps:,} steps"

@@ -21,7 +21,7 @@ from top_erl.agent import Agent
 from top_erl.algorithms.top_erl.learner import TopErlLearner
 from top_erl.errors import UserError
 from top_erl.inspection.canvas import NEW, OLD, SEGMENTS, add_heading, pyplot, save
-from top_erl.inspection.opening import check_clock, control_times, fresh_episodes, heading, opened, plan_every
+from top_erl.inspection.opening import check_clock, control_times, fresh_episodes, heading, opened
 from top_erl.primitives import Reference
 from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
 from top_erl.tasks.contract import Array
@@ -104,7 +104,7 @@ def reconditioned(agent: Agent, seed: int = 0, segments: int = 5) -> Recondition
     ends = [*(old.time[start] for start in starts[1:]), float(times[-1])]
     pieces = [_new_motion(learner, episode, old, start, times, end) for start, end in zip(starts, ends, strict=True)]
     whole = _new_motion(learner, episode, old, 0, times, float(times[-1]))
-    return Reconditioned(old, whole, pieces, starts, stored=batch is not None, plans=bool(plan_every(learner)))
+    return Reconditioned(old, whole, pieces, starts, stored=batch is not None, plans=bool(learner.collector.every))
 
 
 def _oldest(replay: EpisodeReplay) -> EpisodeBatch:

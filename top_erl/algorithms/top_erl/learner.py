@@ -298,7 +298,7 @@ class TopErlLearner(EpisodicLearner):
         return Sequences(batch.state, segments.starts, actions, segments.counts)
 
     def mean_parameters(self, batch: EpisodeBatch, start: int) -> Tensor:
-        """The policy's mean for what follows after a stored step, [B, P]: it has looked at the first state alone."""
+        """The policy's mean for what follows a stored step, [B, P]; it has seen the first state alone."""
         return self.policy(batch.state[:, 0]).mean
 
     # ------------------------------------------------------------------ how well the critic ranks movements
