@@ -76,6 +76,16 @@ def test_finished_runs(tmp_path: Path, status: str | None, total: int, finished:
     assert collection.notes == ([] if finished else said)
 
 
+@pytest.mark.parametrize(
+    ("scores", "finished"),
+    [([0.2, 0.9, 1.0], True), ([0.9, 0.9, 0.2], False), ([0.9, 0.2, 0.9], False), ([1.0], False)],
+)
+def test_a_run_that_was_to_end_when_it_has_learned(tmp_path: Path, scores: list[float], finished: bool) -> None:
+    config = {"total_env_steps": 9000, "evaluation": {"stop_at_success": 0.9}}
+    write_run(tmp_path / "a", scores, config=config)
+    assert collect([tmp_path]).runs[0].finished is finished
+
+
 def test_a_torn_last_line_is_not_read(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", [0.5, 0.7])
     with (folder / "metrics.csv").open("ab") as file:

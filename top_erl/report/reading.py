@@ -54,11 +54,19 @@ def read_run_files(folder: Path) -> RunFiles:
         status = _status(folder / "status.json")
     except OSError as error:
         raise UnusableRun(f"it cannot be read ({error.strerror})") from None
-    if status == "":
-        finished = bool(columns["env_steps"][-1] >= config.get("total_env_steps", math.inf))
-    else:
-        finished = status == "finished"
+    finished = status == "finished" if status else _has_ended(config, columns)
     return RunFiles(config, fingerprint, columns, fresh, finished)
+
+
+def _has_ended(config: dict[str, Any], columns: dict[str, Array]) -> bool:
+    """Whether a run's numbers say that it is over: its budget is used up, or it has learned and was to end then."""
+    if columns["env_steps"][-1] >= config.get("total_env_steps", math.inf):
+        return True
+    evaluation = config.get("evaluation", {})
+    threshold = evaluation.get("stop_at_success") if isinstance(evaluation, dict) else None
+    success = columns.get("evaluation_success", np.array([]))
+    last = success[~np.isnan(success)][-2:]
+    return threshold is not None and len(last) == 2 and bool((last >= threshold).all())
 
 
 def _status(path: Path) -> str:
