@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,16 @@ def test_an_exported_policy_refuses_instants_without_a_plan(agent: Agent, tmp_pa
             policy(*state, step=step, origin=start.position[0])
     with pytest.raises(UserError, match="needs origin"):
         policy(*state, step=10)
+    for step in (10.0, "10", None, [10]):
+        with pytest.raises(UserError, match="step must be a whole number of control steps"):
+            policy(*state, step=step, origin=start.position[0])  # type: ignore[arg-type]
+    elsewhere = policy(*state, origin=start.position[0] + 0.3)  # an episode begins where it begins
+    np.testing.assert_array_equal(elsewhere.position, policy(*state).position)
+    card = json.loads(file.with_suffix(".json").read_text())
+    for every in (0, None, "abc", 50, -5):
+        file.with_suffix(".json").write_text(json.dumps({**card, "plan_every": every}))
+        with pytest.raises(UserError, match="is not the card of an exported policy"):
+            Policy.load(file)
     with pytest.raises(UserError, match="no table can hold its references"):
         export_references(agent, tmp_path / "contexts.csv", tmp_path / "references.csv")
 

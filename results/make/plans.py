@@ -75,9 +75,10 @@ def _within(run: Run, minutes: float) -> tuple[float | None, float]:
     return (rows[-1]["evaluation_success"], rows[-1]["env_steps"]) if rows else (None, 0.0)
 
 
-def _place(run: Run) -> tuple[int, int]:
-    first = next(number for number, name in enumerate(_ORDER) if run.folder.name.startswith(name))
-    return first, run.seed
+def _place(run: Run) -> tuple[int, str, int]:
+    """Where a run stands; folders of other names come last."""
+    places = [number for number, name in enumerate(_ORDER) if run.folder.name.startswith(name)]
+    return (*places, len(_ORDER))[0], setting(run), run.seed
 
 
 def _row(name: str, runs: list[Run], wanted: float) -> tuple[str, ...]:

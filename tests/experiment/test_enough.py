@@ -50,6 +50,12 @@ def test_what_is_no_success_is_refused(threshold: float) -> None:
         EvaluationConfig(stop_at_success=threshold)
 
 
+def test_a_task_without_success_is_refused() -> None:
+    config = preset("top_erl", "top_erl/HopperJumpSparse-v0", "laptop")
+    with pytest.raises(UserError, match="HopperJumpSparse-v0 measures no success"):
+        Training(changed(config, {"evaluation.stop_at_success": 0.5, "hardware.workers": 0, "hardware.threads": 1}))
+
+
 class _Solved(Training):
     """A training whose evaluations succeed from the third iteration on."""
 
@@ -76,3 +82,11 @@ def test_a_run_ends_finished_and_can_be_continued(tmp_path: Path) -> None:
     assert training.progress.iteration == 4
     training.close()
     assert len(read_metrics(folder.path / "metrics.csv")) == 4
+
+
+def test_a_resumed_run_ends_with_the_next_evaluation_that_good() -> None:
+    enough = Enough(0.9, [_row(1.0), _row(1.0)])
+    assert not enough.reached(_row(0.5))
+    assert not enough.reached(_row(1.0))
+    assert enough.reached(_row(1.0))
+    assert Enough(0.9, [_row(1.0), _row(1.0)]).reached(_row(1.0))

@@ -83,7 +83,9 @@ def test_finished_runs(tmp_path: Path, status: str | None, total: int, finished:
 def test_a_run_that_was_to_end_when_it_has_learned(tmp_path: Path, scores: list[float], finished: bool) -> None:
     config = {"total_env_steps": 9000, "evaluation": {"stop_at_success": 0.9}}
     write_run(tmp_path / "a", scores, config=config)
-    assert collect([tmp_path]).runs[0].finished is finished
+    collection = collect([tmp_path])
+    assert collection.runs[0].finished is collection.runs[0].ended_by_success is finished
+    assert ("1 of 1 runs ended when they had learned" in " ".join(collection.notes)) is finished
 
 
 def test_a_torn_last_line_is_not_read(tmp_path: Path) -> None:

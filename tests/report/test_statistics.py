@@ -234,3 +234,14 @@ def test_one_run_alone_has_no_band(tmp_path: Path) -> None:
     curve = aggregate_curve(_runs(tmp_path, {("a", 0): [0.1, 0.4]}), "evaluation_success")
     assert curve.value.tolist() == [0.1, 0.4]
     assert np.isnan([curve.low, curve.high]).all()
+
+
+def test_a_run_that_ended_because_it_had_learned_keeps_its_last_value(tmp_path: Path) -> None:
+    """Else a curve of several would fall as soon as the first of them is done."""
+    config = {"total_env_steps": 4000, "evaluation": {"stop_at_success": 1.0}}
+    write_run(tmp_path / "a", [1.0, 1.0], seed=0, config=config)
+    write_run(tmp_path / "b", [0.0, 0.2, 0.4, 0.6], seed=1, config=config)
+    curve = aggregate_curve(collect([tmp_path]).runs, "evaluation_success", statistic="mean", resamples=10)
+    assert curve.x.tolist() == [1000, 2000, 3000, 4000]
+    assert curve.value.tolist() == pytest.approx([0.5, 0.6, 0.7, 0.8])
+    assert curve.runs_at_each_point.tolist() == [2, 2, 2, 2]

@@ -43,6 +43,8 @@ class Training:
         method = find_method(config.method)
         self.task = make_task(config.task)
         self.spec = self.task.spec
+        if config.evaluation.stop_at_success is not None and "success" not in self.spec.metrics:
+            raise UserError(f"{self.spec.id} measures no success, so that evaluation.stop_at_success cannot end a run.")
         self.hardware = hardware or choose_hardware(config, self.task)
         prepare_process(self.hardware.threads)
         self.total_iterations = config.total_iterations(self.spec.horizon)

@@ -15,6 +15,7 @@ from top_erl.export.card import policy_card
 from top_erl.export.graph import policy_graph
 from top_erl.export.parity import CONTEXTS, check_parity
 from top_erl.limits import Limits
+from top_erl.rollout.replanning import plan_every
 from top_erl.runtime.policy import Policy
 
 
@@ -63,7 +64,7 @@ def export_policy(
     if limits is not None:
         limits.check_size(learner.collector.spec.num_dof)
     model = policy_graph(learner)
-    card = policy_card(agent, model, limits, learner.collector.every)
+    card = policy_card(agent, model, limits, plan_every(learner.collector))
     policies = {"numpy": Policy(model, card), "onnxruntime": Policy(model, card, "onnxruntime")}
     card["parity"] = {"contexts": CONTEXTS, "largest_difference": check_parity(agent, policies)}
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"

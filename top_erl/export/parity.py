@@ -44,7 +44,7 @@ def fresh_contexts(agent: Agent, count: int = CONTEXTS) -> tuple[Array, Array, A
 def check_parity(agent: Agent, policies: dict[str, Policy]) -> dict[str, float]:
     """The largest difference to `Agent.predict` of each policy, by name; one above the tolerance is refused.
 
-    A policy that replans is compared at every plan of an episode, each from a reference of its own.
+    A policy that replans is compared at every plan of an episode, from a reference that is not where it began.
     """
     contexts = fresh_contexts(agent)
     every = next(iter(policies.values())).plan_every

@@ -19,6 +19,7 @@ from top_erl.errors import UserError
 from top_erl.export.export import check_free, episodic
 from top_erl.limits import Limits
 from top_erl.primitives import Reference
+from top_erl.rollout.replanning import plan_every
 
 Array = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ def export_references(
     """
     check_free(output, force=force)
     learner = episodic(agent)
-    if every := learner.collector.every:
+    if every := plan_every(learner.collector):
         raise UserError(
             f"This agent replans every {every} steps by what it observes then, so no table can hold its references: "
             "export the policy itself, -o policy.onnx."

@@ -20,7 +20,7 @@ from top_erl.inspection.canvas import method_name, task_name
 from top_erl.primitives import TrajectoryDistribution
 from top_erl.rollout.collector import Rollout
 from top_erl.rollout.player import LocalPlayer
-from top_erl.rollout.replanning import ReplanningCollector
+from top_erl.rollout.replanning import ReplanningCollector, plan_every
 from top_erl.seeding import episode_seeds, torch_generator
 from top_erl.tasks import EpisodeStarts
 
@@ -72,7 +72,7 @@ def check_clock(learner: EpisodicLearner) -> None:
 def heading(agent: Agent, variant: str = "") -> str:
     """What a figure of one run is called."""
     config, steps, learner = agent.config, agent.num_timesteps, agent.training.learner
-    every = learner.collector.every if isinstance(learner, EpisodicLearner) else 0
+    every = plan_every(learner.collector) if isinstance(learner, EpisodicLearner) else 0
     plans = f"a plan every {every} steps" if every else ""
     label = " · ".join(filter(None, (method_name(config.method), plans, variant)))
     return f"{label} on {task_name(config.task)}, seed {config.seed}, after {steps:,} steps"

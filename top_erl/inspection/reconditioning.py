@@ -23,6 +23,7 @@ from top_erl.errors import UserError
 from top_erl.inspection.canvas import NEW, OLD, SEGMENTS, add_heading, pyplot, save
 from top_erl.inspection.opening import check_clock, control_times, fresh_episodes, heading, opened
 from top_erl.primitives import Reference
+from top_erl.rollout.replanning import plan_every
 from top_erl.rollout.replay import EpisodeBatch, EpisodeReplay
 from top_erl.tasks.contract import Array
 
@@ -104,7 +105,9 @@ def reconditioned(agent: Agent, seed: int = 0, segments: int = 5) -> Recondition
     ends = [*(old.time[start] for start in starts[1:]), float(times[-1])]
     pieces = [_new_motion(learner, episode, old, start, times, end) for start, end in zip(starts, ends, strict=True)]
     whole = _new_motion(learner, episode, old, 0, times, float(times[-1]))
-    return Reconditioned(old, whole, pieces, starts, stored=batch is not None, plans=bool(learner.collector.every))
+    return Reconditioned(
+        old, whole, pieces, starts, stored=batch is not None, plans=bool(plan_every(learner.collector))
+    )
 
 
 def _oldest(replay: EpisodeReplay) -> EpisodeBatch:
@@ -124,7 +127,8 @@ def _new_motion(
     learner: TopErlLearner, episode: EpisodeBatch, old: Motion, start: int, times: Tensor, end: float
 ) -> Motion:
     """The movement of the policy's mean from an old state until a time."""
-    params = learner.mean_parameters(episode, start)[0].double().cpu()  # [P]
+    seen = learner.seen_by_policy(episode)[:, start] if plan_every(learner.collector) else episode.state[:, 0]
+    params = learner.policy(seen).mean[0].double().cpu()  # [P]
     began = float(old.time[start])
     half = learner.collector.spec.dt / 2  # times are whole steps, up to rounding
     inside = times[(times > began - half) & (times < end + half)]

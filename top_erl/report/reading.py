@@ -16,6 +16,8 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from top_erl.experiment.enough import IN_A_ROW
+
 Array = NDArray[np.float64]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # much quicker, where libyaml is there
@@ -65,8 +67,8 @@ def _has_ended(config: dict[str, Any], columns: dict[str, Array]) -> bool:
     evaluation = config.get("evaluation", {})
     threshold = evaluation.get("stop_at_success") if isinstance(evaluation, dict) else None
     success = columns.get("evaluation_success", np.array([]))
-    last = success[~np.isnan(success)][-2:]
-    return threshold is not None and len(last) == 2 and bool((last >= threshold).all())
+    last = success[~np.isnan(success)][-IN_A_ROW:]
+    return threshold is not None and len(last) == IN_A_ROW and bool((last >= threshold).all())
 
 
 def _status(path: Path) -> str:

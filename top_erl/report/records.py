@@ -51,6 +51,13 @@ class RunRecord:
     finished: bool
 
     @property
+    def ended_by_success(self) -> bool:
+        """Whether it ended before its budget did, because it had learned (`evaluation.stop_at_success`)."""
+        evaluation = self.config.get("evaluation")
+        asked = isinstance(evaluation, dict) and evaluation.get("stop_at_success") is not None
+        return asked and self.finished and self.env_steps < self.config.get("total_env_steps", 0)
+
+    @property
     def label(self) -> str:
         """What a curve of it is called."""
         return f"{self.method} · {self.variant}" if self.variant else self.method
@@ -233,7 +240,7 @@ def _refuse(what: str, values: Sequence[tuple[RunRecord, Any]]) -> None:
 
 def _notes(runs: Sequence[RunRecord]) -> list[str]:
     """What a reader must know of the runs."""
-    return [*_unfinished(runs), *_lengths(runs), *_missing_seeds(runs)]
+    return [*_unfinished(runs), *_learned(runs), *_lengths(runs), *_missing_seeds(runs)]
 
 
 def _unfinished(runs: Sequence[RunRecord]) -> list[str]:
@@ -242,6 +249,13 @@ def _unfinished(runs: Sequence[RunRecord]) -> list[str]:
         return []
     shown = [f"{run.folder.name} ({run.env_steps:,} steps)" for run in going]
     return [f"{len(going)} of {len(runs)} runs are not finished and are shown as far as they are: {_few(shown)}."]
+
+
+def _learned(runs: Sequence[RunRecord]) -> list[str]:
+    count = sum(run.ended_by_success for run in runs)
+    if not count:
+        return []
+    return [f"{count} of {len(runs)} runs ended when they had learned; curves of several keep their last evaluation."]
 
 
 def _lengths(runs: Sequence[RunRecord]) -> list[str]:

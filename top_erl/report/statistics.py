@@ -155,13 +155,14 @@ def aggregate_curve(
     """The learning curve of runs of one method, tasks and seeds pooled.
 
     Runs that were evaluated at the same times are compared there. Otherwise they are interpolated, linearly between
-    evaluations and never beyond the first and the last. The curve begins where all runs have been evaluated. Where
-    some have ended it goes on with the others, as long as these are half of all; `runs_at_each_point` says so. Whole
+    evaluations and never beyond the first and the last, but for those that ended because they had learned: their last
+    value is kept. The curve begins where all runs have been evaluated. Where some have ended it goes on with the
+    others, as long as these are half of all; `runs_at_each_point` says so. Whole
     runs are resampled: the same ones at all points. With `points` there are at most so many of them, chosen evenly.
     """
     ordered = sorted(runs, key=lambda run: run.task)
-    curves = [(run.task, *run.curve(column, x)) for run in ordered]
-    curves = [(task, along, values) for task, along, values in curves if len(along)]
+    drawn = [(run, *run.curve(column, x)) for run in ordered]
+    curves = _kept([(run, along, values) for run, along, values in drawn if len(along)])
     if not curves:
         nothing = np.empty(0)
         return Curve(nothing, nothing, nothing, nothing, np.empty(0, dtype=np.int64), 0)
@@ -172,6 +173,17 @@ def aggregate_curve(
     each = [_point(function, table[:, point], tasks, resamples, seed) for point in range(len(grid))]
     value, low, high = np.array([(point.value, point.low, point.high) for point in each]).T
     return Curve(grid, value, low, high, np.isfinite(table).sum(axis=0), len(curves))
+
+
+def _kept(curves: Sequence[tuple[RunRecord, Array, Array]]) -> list[tuple[str, Array, Array]]:
+    """Task and curve of each run; those of runs that ended because they had learned go on as level as they ended."""
+    longest = max((along for _, along, _ in curves), key=lambda along: float(along[-1]), default=np.empty(0))
+    kept = []
+    for run, along, values in curves:
+        after = longest[longest > along[-1]] if run.ended_by_success else np.empty(0)
+        level = np.full(len(after), values[-1])
+        kept.append((run.task, np.concatenate((along, after)), np.concatenate((values, level))))
+    return kept
 
 
 def _grid(axes: Sequence[Array], points: int | None) -> Array:

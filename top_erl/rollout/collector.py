@@ -86,9 +86,6 @@ class Planned:
 class EpisodeCollector:
     """Plays the policy's episodes and brings them into the learner's form."""
 
-    every: int = 0
-    """Control steps between two plans of an episode; 0: it has one."""
-
     def __init__(
         self,
         player: Player,

@@ -261,6 +261,11 @@ class ReplanningCollector(EpisodeCollector):
         return Planned(way.seeds, way.starts, way.reference, first.params, first.behaviour, plans)
 
 
+def plan_every(collector: EpisodeCollector) -> int:
+    """Control steps between two plans of an episode; 0 if it has one."""
+    return collector.every if isinstance(collector, ReplanningCollector) else 0
+
+
 def check_parts(plays_in_parts: bool, id: str) -> None:
     """Refuse a task that plays whole episodes only."""
     if not plays_in_parts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,10 @@ class Policy:
         Returns:
             Positions and velocities at dt, 2 dt, … from now to the end: [T, D] or [B, T, D], float64, less `step` of T.
         """
-        self._check_step(step, origin)
+        step = self._checked_step(step, origin)
         values = {INPUTS[0]: observation, INPUTS[1]: position, INPUTS[2]: velocity}
         if self.plan_every:
-            values[ORIGIN] = position if origin is None else origin
+            values[ORIGIN] = origin if step and origin is not None else position  # an episode begins where it begins
         given = {name: _checked(name, value, self._size(name)) for name, value in values.items()}
         lead = given[INPUTS[0]].shape[:-1]
         if any(value.shape[:-1] != lead for value in given.values()):
@@ -104,10 +105,14 @@ class Policy:
         """How many numbers an input has."""
         return self.observation_dim if name == INPUTS[0] else self.num_dof
 
-    def _check_step(self, step: int, origin: ArrayLike | None) -> None:
+    def _checked_step(self, given: int, origin: ArrayLike | None) -> int:
         """Refuse an instant at which this policy makes no plan."""
+        try:
+            step = operator.index(given)
+        except TypeError:
+            raise UserError(f"step must be a whole number of control steps, not {given!r}.") from None
         if not step:
-            return
+            return step
         if not self.plan_every:
             raise UserError("This policy makes one plan an episode, at its start: step must be 0.")
         if not 0 < step < self.horizon or step % self.plan_every:
@@ -117,6 +122,7 @@ class Policy:
             )
         if origin is None:
             raise UserError("In the middle of an episode the policy needs origin, the position with which it began.")
+        return step
 
     def check(self, reference: PlannedReference, limits: Limits | None = None) -> None:
         """Raise a `UserError` if a reference exceeds limits, by default those of the card; without any, do nothing."""
@@ -134,6 +140,8 @@ def _read_card(file: Path, text: str) -> dict[str, Any]:
             missing = [name for name in wanted if name not in card]
             if missing:
                 raise KeyError(missing[0])
+            if version == PLANS_FORMAT and not 0 < operator.index(card["plan_every"]) < card["horizon"]:
+                raise ValueError(card["plan_every"])
             return dict(card)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{file} is not the card of an exported policy, or is damaged; export it anew.") from None

@@ -224,10 +224,11 @@ class TSacLearner(EnvironmentLearner):
     # ------------------------------------------------------------------ pieces
 
     def _starts(self, batch: Trajectories, most: int, generator: torch.Generator) -> list[Tensor]:
-        """Steps of the episodes, [B] each, at most so many and none twice: in random order, in common or each its own.
+        """Steps of the episodes, [B] each, at most so many: in random order, in common or each its own.
 
         Where all trajectories share a start, a step of the networks sees one instant of the episodes, and forgets some
-        of the others; with few trajectories that outweighs what actions do.
+        of the others; with few trajectories that outweighs what actions do. No step comes twice, but for episodes that
+        end before the others.
         """
         longest, rows = int(batch.length.max()), len(batch)
         order = torch.randperm(longest, generator=generator)[:most]

@@ -297,10 +297,6 @@ class TopErlLearner(EpisodicLearner):
         actions = self.regenerate(batch, segments, params, condition)  # [B, K, L, 2D]
         return Sequences(batch.state, segments.starts, actions, segments.counts)
 
-    def mean_parameters(self, batch: EpisodeBatch, start: int) -> Tensor:
-        """The policy's mean for what follows a stored step, [B, P]; it has seen the first state alone."""
-        return self.policy(batch.state[:, 0]).mean
-
     # ------------------------------------------------------------------ how well the critic ranks movements
 
     def rank_movements(self, contexts: int, *, seed: int, stream: str) -> CriticRanking:

@@ -152,10 +152,6 @@ class PlanningLearner(TopErlLearner):
         actions = self.primitive.segments(basis, params, position, velocity, origin)  # [B, K, L or h, 2D]
         return Sequences(batch.state, cut.starts, actions, cut.counts)
 
-    def mean_parameters(self, batch: EpisodeBatch, start: int) -> Tensor:
-        """The mean of a new plan from a stored step, [B, P]."""
-        return self.policy(self.seen_by_policy(batch)[:, start]).mean
-
     def _project_replay(self, bound: float | None) -> None:
         """The policy is asked at other states in every step."""
 
