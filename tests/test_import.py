@@ -161,6 +161,7 @@ def test_the_report_reads_files_only() -> None:
             others = {name for name in _imports(file) if not name.startswith("top_erl.report.")}
             assert others <= {
                 "top_erl.errors",
+                "top_erl.experiment.enough",
                 "top_erl.experiment.metrics_file",
                 "top_erl.config.files",
                 "top_erl.config.segments",
