@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from top_erl.experiment.metrics_file import Row
 
-IN_A_ROW = 2
+_IN_A_ROW = 2
 """Evaluations that must reach the threshold one after the other: a single one of few episodes may be luck."""
 
 SENTENCE = "Two evaluations in a row have a success of at least {success:g} (evaluation.stop_at_success): done."
@@ -27,4 +27,4 @@ class Enough:
         if self._threshold is None or "evaluation_success" not in row:
             return False
         self._reached = self._reached + 1 if row["evaluation_success"] >= self._threshold else 0
-        return self._reached >= IN_A_ROW
+        return self._reached >= _IN_A_ROW

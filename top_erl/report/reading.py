@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from top_erl.experiment.enough import IN_A_ROW
+from top_erl.experiment.enough import Enough
 
 Array = NDArray[np.float64]
 
@@ -67,8 +67,9 @@ def _has_ended(config: dict[str, Any], columns: dict[str, Array]) -> bool:
     evaluation = config.get("evaluation", {})
     threshold = evaluation.get("stop_at_success") if isinstance(evaluation, dict) else None
     success = columns.get("evaluation_success", np.array([]))
-    last = success[~np.isnan(success)][-IN_A_ROW:]
-    return threshold is not None and len(last) == IN_A_ROW and bool((last >= threshold).all())
+    enough = Enough(threshold)
+    reached = [enough.reached({"evaluation_success": float(value)}) for value in success[~np.isnan(success)]]
+    return bool(reached) and reached[-1]
 
 
 def _status(path: Path) -> str:

@@ -226,9 +226,8 @@ class TSacLearner(EnvironmentLearner):
     def _starts(self, batch: Trajectories, most: int, generator: torch.Generator) -> list[Tensor]:
         """Steps of the episodes, [B] each, at most so many: in random order, in common or each its own.
 
-        Where all trajectories share a start, a step of the networks sees one instant of the episodes, and forgets some
-        of the others; with few trajectories that outweighs what actions do. No step comes twice, but for episodes that
-        end before the others.
+        Where all trajectories share a start, a step of the networks sees one instant of the episodes only, which few
+        trajectories do not make up for. No step comes twice, but for episodes that end before the others.
         """
         longest, rows = int(batch.length.max()), len(batch)
         order = torch.randperm(longest, generator=generator)[:most]
