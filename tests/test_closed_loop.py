@@ -153,6 +153,10 @@ def test_an_exported_policy_refuses_instants_without_a_plan(agent: Agent, tmp_pa
         file.with_suffix(".json").write_text(json.dumps({**card, "plan_every": every}))
         with pytest.raises(UserError, match="is not the card of an exported policy"):
             Policy.load(file)
+    for changes in ({"plan_every": 7}, {"plan_every": 20}, {"format": 1, "plan_every": 0}):
+        file.with_suffix(".json").write_text(json.dumps({**card, **changes}))
+        with pytest.raises(UserError, match="another time between two plans than its graph has"):
+            Policy.load(file)
     with pytest.raises(UserError, match="no table can hold its references"):
         export_references(agent, tmp_path / "contexts.csv", tmp_path / "references.csv")
 

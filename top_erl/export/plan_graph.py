@@ -22,7 +22,7 @@ from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.export.operations import Graph, network, selected
 from top_erl.primitives.plans import PlanMovements
 from top_erl.rollout.replanning import ReplanningCollector
-from top_erl.runtime.backends import INDEX, INPUTS, ORIGIN, OUTPUTS
+from top_erl.runtime.backends import INDEX, INPUTS, ORIGIN, OUTPUTS, PLAN_TIMES
 
 
 def plan_operations(graph: Graph, learner: EpisodicLearner, collector: ReplanningCollector) -> None:
@@ -30,7 +30,7 @@ def plan_operations(graph: Graph, learner: EpisodicLearner, collector: Replannin
     spec, policy = collector.spec, learner.policy
     graph.inputs = (*INPUTS, ORIGIN, INDEX)
     starts = torch.arange(0, spec.horizon, collector.every)  # [K]
-    times = graph.constant("plan_times", starts.double().unsqueeze(-1) * spec.dt)
+    times = graph.constant(PLAN_TIMES, starts.double().unsqueeze(-1) * spec.dt)
     time = graph.add("Gather", "time", times, INDEX, axis=0)  # [B, 1]
     reference = INPUTS[1:] if collector.reference_input else ()
     state = graph.add("Concat", "state", INPUTS[0], time, *reference, axis=1)

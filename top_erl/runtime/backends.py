@@ -24,6 +24,8 @@ OUTPUTS = ("desired_position", "desired_velocity")
 ORIGIN, INDEX = "origin", "plan"
 """What the graph of a policy that replans needs besides: position at the episode's start, [B, D], and which plan it is,
 int64, [B]."""
+PLAN_TIMES = "plan_times"
+"""Constant of such a graph: seconds after which each plan is made, [K, 1]."""
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "Gather": lambda data, index, axis=0: np.take(data, index, axis=axis),

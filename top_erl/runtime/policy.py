@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from top_erl.errors import UserError, unknown_name
 from top_erl.limits import Limits, check_limits
-from top_erl.runtime.backends import BACKENDS, INDEX, INPUTS, ORIGIN, Backend, Compute
+from top_erl.runtime.backends import BACKENDS, INDEX, INPUTS, ORIGIN, PLAN_TIMES, Backend, Compute
+from top_erl.runtime.onnx_file import read_graph
 from top_erl.runtime.reference import PlannedReference
 
 Array = NDArray[np.float64]
@@ -39,7 +40,15 @@ class Policy:
         self.plan_every = int(card.get("plan_every") or 0)
         """Control steps between two plans; 0: one plan an episode."""
         self.limits = Limits.from_dict(card["limits"], self.num_dof) if card.get("limits") else None
+        self._check_plans(model)
         self._compute: Compute = BACKENDS[backend](model)
+
+    def _check_plans(self, model: bytes) -> None:
+        """Refuse a card whose plans are not those of its graph."""
+        times = read_graph(model).constants.get(PLAN_TIMES, np.empty(0)).ravel()
+        steps = np.arange(0, self.horizon, self.plan_every) if self.plan_every else np.empty(0)
+        if len(times) != len(steps) or not np.allclose(times, steps * self.dt):
+            raise UserError("The card says another time between two plans than its graph has: export the policy anew.")
 
     @classmethod
     def load(cls, path: str | Path, backend: Backend = "numpy") -> Policy:
