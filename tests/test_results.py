@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from results.make.__main__ import ROOT, draw_figures, main, tables
+from results.make.behaviour import measured
+from results.make.campaign import behaviours, campaign_groups
 from results.make.figures import FIGURES
 from results.make.learning import comparison
 from results.make.markdown import MISSING, TIMES, digits, fill, names_in, pages, span, table
@@ -203,3 +205,39 @@ def test_a_sweep_is_taken_over_with_its_table_and_figures(tmp_path: Path) -> Non
     (sweep / "top_erl-b-v-seed1" / "evaluation.json").unlink()
     with pytest.raises(UserError, match="has unfinished runs, such as top_erl-b-v-seed1"):
         take(sweep, tmp_path / "results")
+
+
+def campaign_run(results: Path, name: str, fresh: list[float]) -> Path:
+    """A run of the campaign, of another task each."""
+    run = make_run(results / "claims/metaworld" / f"{name}-v3-seed5", "top_erl", 5, [0.0, 0.8], fresh)
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("task: a/b", f"task: metaworld/{name}-v3"))
+    return run
+
+
+def test_tasks_of_the_campaign_by_what_they_reached(tmp_path: Path) -> None:
+    for name, fresh in {"push": [1.0, 0.0], "reach": [1.0, 1.0], "sweep": [0.0, 0.0], "door-open": [1.0]}.items():
+        campaign_run(tmp_path, name, fresh)
+    _, _, *rows = campaign_groups(tmp_path).splitlines()
+    assert rows == [
+        "| at least 0.9 | 2 | door-open, reach | 4 |",
+        "| 0.5 to 0.9 | 1 | push | 4 |",
+        "| below 0.1 | 1 | sweep | 4 |",
+    ]
+
+
+def test_what_unmastered_policies_do(tmp_path: Path) -> None:
+    """Three steps by hand: the object is grasped in the second, nearest to its goal there, and lost again."""
+    steps = [(0.3, 0, 0, 0), (0.1, 1, 1, 1), (0.2, 0, 0, 0)]
+    names = ("obj_to_target", "near_object", "grasp_success", "success")
+    does = measured([dict(zip(names, step, strict=True)) for step in steps])
+    assert (does["grasp_any"], does["near_last"], does["success_any"], does["success_last"]) == (1, 0, 1, 0)
+    run = campaign_run(tmp_path, "push", [1.0, 0.0])
+    (run / "behaviour.json").write_text(json.dumps({**does, "ranking": 0.25, "ranking_error": 0.05}))
+    campaign_run(tmp_path, "reach", [1.0, 1.0])
+    campaign_run(tmp_path, "sweep", [0.0, 0.0])
+    _, _, *rows = behaviours(tmp_path).splitlines()
+    assert rows == [
+        f"| `push-v3` | 0.50 | {MISSING} | 0.00 | 0.00 | 1.00 | 0.30, 0.10, 0.20 m | 0.25 ± 0.05 |",
+        f"| `sweep-v3` | 0.00 | {MISSING} | {MISSING} | {MISSING} | {MISSING} | {MISSING} | {MISSING} |",
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from results.make.campaign import before_and_now, campaign_total, draw_campaign
+from results.make.campaign import before_and_now, behaviours, campaign_groups, campaign_total, draw_campaign
 from results.make.expected import expected
 from results.make.faults import FAULTS
 from results.make.figures import FIGURES, draw
@@ -27,6 +27,8 @@ def tables(results: Path) -> Tables:
     """All tables by name; each is made when it is asked for."""
     known = {name: partial(make, results) for name, make in {**LEARNING, **PLANS, **SPEED, **FAULTS}.items()}
     known["metaworld_total"] = partial(campaign_total, results)
+    known["metaworld_groups"] = partial(campaign_groups, results)
+    known["metaworld_behaviour"] = partial(behaviours, results)
     known["metaworld_before"] = partial(before_and_now, results)
     known["paper"] = partial(paper_claims, results)
     return known | {f"sweep_{folder.name}": partial(sweep_table, folder) for folder in sweep_folders(results)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,8 +19,11 @@ from top_erl.report.statistics import interquartile_mean
 SEED = 5
 """The campaign's; other seeds in the same folder are of tuning, or of runs before it."""
 TASKS = 50
+PREFIX = "metaworld/"
 LEARNED, MASTERED = 0.1, 0.9
 """Success on fresh contexts from which on a task counts as begun to be learned, and as mastered."""
+BEHAVIOUR = "behaviour.json"
+"""What the policy of a run does, as `python -m results.make.behaviour` has measured it."""
 
 CAMPAIGN_FIGURES: dict[str, Callable[[Sequence[RunRecord], Path], list[Path]]] = {
     "metaworld_tasks": per_task,
@@ -49,6 +54,45 @@ def campaign_total(results: Path) -> str:
         number(sum(run.minutes for run in runs), 0),
     )
     return table(header, [row])
+
+
+def campaign_groups(results: Path) -> str:
+    """README: which tasks were learned, by success on fresh contexts."""
+    bounds = (MASTERED, 0.5, LEARNED, 0.0)
+    names = (f"at least {MASTERED}", f"0.5 to {MASTERED}", f"{LEARNED} to 0.5", f"below {LEARNED}")
+    left, rows = campaign_runs(results), []
+    for bound, name in zip(bounds, names, strict=True):
+        group = [run for run in left if (run.fresh_mean("success") or 0.0) >= bound]
+        left = [run for run in left if run not in group]
+        if group:
+            tasks = ", ".join(run.task.removeprefix(PREFIX).removesuffix("-v3") for run in group)
+            minutes = statistics.median(run.minutes for run in group)
+            rows.append((name, str(len(group)), tasks, number(minutes, 0)))
+    return table(("success on 100 fresh contexts", "tasks", "which", "minutes, median"), rows)
+
+
+def behaviours(results: Path) -> str:
+    """The campaign's tasks that were not mastered, the worst last, and what their policies do."""
+    runs = [run for run in campaign_runs(results) if (run.fresh_mean("success") or 0.0) < MASTERED]
+    rows = [_row(run) for run in sorted(runs, key=lambda run: -(run.fresh_mean("success") or 0.0))]
+    header = (
+        *("task", "success on 100 fresh contexts", "at any step", "after 5 s", "hand at the object, at the end"),
+        *("grasped at any step", "object to goal: at first, least, at the end", "critic's ranking"),
+    )
+    return table(header, rows)
+
+
+def _row(run: Run) -> tuple[str, ...]:
+    path = run.folder / BEHAVIOUR
+    name = f"`{run.task.removeprefix(PREFIX)}`"
+    successes = (number(run.fresh_mean("success")), number(run.fresh_mean("success_any")))
+    if not path.exists():
+        return (name, *successes, *(MISSING,) * 5)
+    does = json.loads(path.read_text(encoding="utf-8"))
+    way = ", ".join(number(does[f"distance_{when}"]) for when in ("first", "least", "last"))
+    ranking = f"{number(does['ranking'])} ± {number(does['ranking_error'])}"
+    shares = (number(does[share]) for share in ("success_tau", "near_last", "grasp_any"))
+    return (name, *successes, *shares, f"{way} m", ranking)
 
 
 def before_and_now(results: Path) -> str:

@@ -87,18 +87,6 @@ def hopper(results: Path) -> str:
     return table(header, rows)
 
 
-def tasks(results: Path) -> str:
-    """README: the paper's tasks that were trained at laptop scale."""
-    rows = [
-        (f"`{run.task}`", str(run.seed), f"success {number(run.fresh_mean('success'))}", f"{run.minutes:.0f}")
-        for run in read_runs(results / "claims/metaworld")
-    ] + [
-        (f"`{run.task}`", str(run.seed), f"jumps {number(run.fresh_mean('max_height'))} m", f"{run.minutes:.0f}")
-        for run in read_runs(results / "claims/hopper_jump")
-    ]
-    return table(("task", "seed", "100 fresh episodes", "minutes at most"), rows)
-
-
 def comparison_overview(results: Path) -> str:
     """Success of each method on fresh contexts, from the worst seed to the best, a row per task."""
     rows = []
@@ -262,7 +250,6 @@ def steps(count: float) -> str:
 LEARNING: dict[str, Callable[[Path], str]] = {
     "via_point": via_point,
     "backends": backends,
-    "tasks": tasks,
     "metaworld": metaworld,
     "hopper": hopper,
     "contact": contact,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from top_erl.cli import main
+from top_erl.cli import main, show
 from top_erl.config.options import with_options
 from top_erl.experiment import expected
 from top_erl.experiment.expected import Expected, warning_before
@@ -33,10 +33,11 @@ def test_a_preset_that_does_not_learn_says_so_before_it_starts(
     assert replace(poor, metric="max_height", value=0.05).learned  # metres are no share of episodes
 
 
-@pytest.mark.parametrize(
-    ("task", "words"),
-    [("metaworld/push-v3", "success 0.66 on fresh"), ("metaworld/bin-picking-v3", "not trained to its end")],
-)
-def test_a_task_says_what_to_expect(task: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tasks", task]) == 0
-    assert words in " ".join(capsys.readouterr().out.split())
+def test_a_task_says_what_to_expect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def said() -> str:
+        assert main(["tasks", "metaworld/push-v3"]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "success 0.66 on fresh" in said()
+    monkeypatch.setattr(show, "expected_results", dict)
+    assert "not trained to its end" in said()
