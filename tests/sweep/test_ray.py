@@ -56,7 +56,7 @@ def test_runs_of_a_lost_node_go_on_elsewhere(tmp_path: Path, cluster: Any, monke
     from top_erl.sweep.engines.ray import RayEngine
 
     monkeypatch.chdir(tmp_path)  # the nodes were started elsewhere
-    write_definition(tmp_path / "tiny.yaml", TASKS[1:2], seeds=1, iterations=50)
+    write_definition(tmp_path / "tiny.yaml", TASKS[1:], seeds=1, iterations=30)
     folder = make_folder(Path("sweep"), read_definition(tmp_path / "tiny.yaml"))
     told: list[str] = []
 

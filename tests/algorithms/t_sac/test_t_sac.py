@@ -249,16 +249,16 @@ def test_it_finds_the_point() -> None:
     """A point that is pushed towards a goal within 1: one step of at most 1 can be enough, and then it should stay."""
     config = _config(
         steps=4 * HORIZON,
-        **{"batch_size": 32, "critic_starts": 8, "policy_starts": 4, "calls": 4, "longest": 4, "standardize": True},
+        **{"batch_size": 32, "critic_starts": 8, "policy_starts": 4, "calls": 8, "longest": 4, "standardize": True},
         **{"critic_rate": 3e-3, "policy_rate": 1e-3, "discount": 0.9, "target_rate": 0.05},
         **{"policy_start": 3, "entropy_start": 0},
     )
     learner = _learner(config)
     before = float(learner.evaluate(range(20)).returns.mean())
-    for number in range(1, 37):
+    for number in range(1, 33):
         learner.iterate(number)
     after = float(learner.evaluate(range(20)).returns.mean())
-    assert before < -3.0 < -2.0 < after
+    assert before < -3.0 < -2.5 < after  # over eight seeds: at most -3.7, at least -1.8
 
 
 def test_starts_of_their_own_against_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
