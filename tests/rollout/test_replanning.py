@@ -14,10 +14,10 @@ from top_erl.models import GaussianPolicy, PolicyConfig
 from top_erl.models.tools import seeded
 from top_erl.primitives import make_primitive
 from top_erl.primitives.plans import PlanMovements
-from top_erl.rollout.collector import Rollout
 from top_erl.rollout.player import LocalPlayer
 from top_erl.rollout.replanning import ReplanningCollector
 from top_erl.rollout.replay import EpisodeReplay
+from top_erl.rollout.tokens import Rollout
 from top_erl.tasks import Task
 from top_erl.tasks.via_point_reacher.task import ViaPointReacher, ViaPointReacherJump
 

@@ -63,6 +63,7 @@ def check_episodes(
     widths: tuple[int, int, int, int],
     gaussian: tuple[int, tuple[int, ...]] | None,
     plan: int = 0,
+    goalless: tuple[int, int] | None = None,
 ) -> None:
     """Refuse a saved `EpisodeReplay` that is not one of a certain capacity with episodes of a certain kind.
 
@@ -73,6 +74,7 @@ def check_episodes(
         widths: Entries of state, reference, action and reward.
         gaussian: Entries of the mean and shape of the factor of the episodes' Gaussians; None if they are not kept.
         plan: Entries that a plan has at the step where it starts; 0 if plans are not kept.
+        goalless: Control steps, and entries of what is kept of each for other goals; None if nothing is.
     """
     held = len(found["steps"]) if "steps" in found and found["steps"].dim() else 0
     mean, factor = gaussian or (0, ())
@@ -81,6 +83,8 @@ def check_episodes(
     shapes = {"steps": [held, steps, sum(widths)] if held else [0], "gaussians": row if held else [0], **whole}
     if plan and held:
         shapes["plans"] = [held, steps, plan]
+    if goalless and held:
+        shapes["goalless"] = [held, *goalless]
     counted = {name: torch.empty(shape, dtype=torch.long if name in whole else None) for name, shape in shapes.items()}
     options = {"steps": "collect.stride", "gaussians": "trust_region.anchor", "factor_shape": "trust_region.anchor"}
     for name in options.keys() & found.keys():

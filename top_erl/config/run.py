@@ -40,6 +40,8 @@ class StoredEpisodes:
     """Share of the exploring episodes whose noise is wider than the policy's."""
     wide_factor: float = 1.0
     """By how much."""
+    goalless: bool = False
+    """Keep what is needed to count episodes for other goals."""
 
 
 class AlgorithmConfig(ABC):

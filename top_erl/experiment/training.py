@@ -30,6 +30,7 @@ from top_erl.rollout.pool import make_player
 from top_erl.rollout.replanning import ReplanningCollector, check_parts
 from top_erl.seeding import episode_seeds
 from top_erl.tasks import TaskSpec, make_task
+from top_erl.tasks.goals import GoalRule
 
 _LOG = logging.getLogger("top_erl")
 
@@ -86,6 +87,7 @@ class Training:
             "keep_behaviour": method.keeps_behaviour and stored.behaviour,
             "wide_share": stored.wide_share,
             "wide_factor": stored.wide_factor,
+            "goal_rule": self._goal_rule() if stored.goalless else None,
         }
         if not plan.replans(spec.horizon):
             return EpisodeCollector(player, spec, primitive, **options)
@@ -93,6 +95,15 @@ class Training:
         movements = PlanMovements(primitive, spec.horizon, every=plan.every, clock=plan.clock, tau=plan.tau)
         options |= {"every": plan.every, "random": plan.random, "reference_input": plan.reference_input}
         return ReplanningCollector(player, spec, movements, **options)
+
+    def _goal_rule(self) -> GoalRule:
+        """The task's goals, which episodes are to be counted anew for."""
+        if self.task.goal_rule is None:
+            raise UserError(
+                f"{self.spec.id} has no goal_rule, so nobody knows what its episodes would have paid for another goal: "
+                "use --learn.hindsight 0."
+            )
+        return self.task.goal_rule
 
     @property
     def belongs_to(self) -> dict[str, Any]:

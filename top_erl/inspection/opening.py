@@ -18,9 +18,9 @@ from top_erl.algorithms.episodic import EpisodicLearner
 from top_erl.errors import UserError
 from top_erl.inspection.canvas import method_name, task_name
 from top_erl.primitives import TrajectoryDistribution
-from top_erl.rollout.collector import Rollout
 from top_erl.rollout.player import LocalPlayer
 from top_erl.rollout.replanning import ReplanningCollector, plan_every
+from top_erl.rollout.tokens import Rollout
 from top_erl.seeding import episode_seeds, torch_generator
 from top_erl.tasks import EpisodeStarts
 

@@ -20,9 +20,11 @@ from top_erl.rollout.plans import Plans
 from top_erl.rollout.player import Picture, Player
 from top_erl.rollout.playing import startable
 from top_erl.rollout.replay import EpisodeBatch
+from top_erl.rollout.tokens import EpisodeTokenizer, Rollout, TokenRewards
 from top_erl.seeding import derive, episode_seeds
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, TaskSpec
 from top_erl.tasks.contract import Array, EpisodeFailure
+from top_erl.tasks.goals import GoalRule
 from top_erl.trust_region.gaussian import Gaussian
 
 _LOG = logging.getLogger("top_erl")
@@ -43,28 +45,6 @@ class Scores:
     """Task metrics at the last step, each [B]."""
     failures: int = 0
     """Episodes that could not be played to the end; they are not among the others."""
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """Exploratory episodes in full, for methods that learn from what they just collected; failed ones are left out."""
-
-    state: Array
-    """Raw observation before each step, and the time in seconds, [B, T, S + 1]."""
-    reference: Array
-    """Positions, then velocities, tracked during each step, [B, T, 2D]."""
-    position: Array
-    """Measured position at the start, [B, D]."""
-    velocity: Array
-    """Measured velocity at the start, [B, D]."""
-    reward: Array
-    """Unscaled reward of each step, [B, T]."""
-    params: Tensor
-    """Parameters of the primitive, [B, P]."""
-    behaviour: Gaussian
-    """What they were sampled from."""
-    plans: Plans | None = None
-    """All plans, if there may be several an episode; the parameters above are then those of the first ones."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +80,14 @@ class EpisodeCollector:
         keep_behaviour: bool = False,
         wide_share: float = 0.0,
         wide_factor: float = 1.0,
+        goal_rule: GoalRule | None = None,
     ) -> None:
         """Tie a player and a primitive together; `seed` names the run's random streams."""
         check_stride(spec, stride)
         self.player, self.spec, self.primitive = player, spec, primitive
         self.seed, self.stride = seed, stride
-        self.reward_scale, self.reward_shift, self.reward_floor = reward_scale, reward_shift, reward_floor
-        self.keep_behaviour = keep_behaviour
+        rewards = TokenRewards(stride, reward_scale, reward_shift, reward_floor)
+        self.tokenize = EpisodeTokenizer(spec, rewards, keep_behaviour=keep_behaviour, goal_rule=goal_rule)
         self.wide_share, self.wide_factor = wide_share, wide_factor
         self.episodes_collected = 0
         self._failed_in_a_row = 0
@@ -197,6 +178,7 @@ class EpisodeCollector:
             params=pending.params[good],
             behaviour=pending.behaviour.rows(good),
             plans=None if pending.plans is None else pending.plans.of(good),
+            last=None if outcomes.last is None else outcomes.last[good],
         )
         return rollout, _scores(outcomes, good)
 
@@ -279,21 +261,8 @@ class EpisodeCollector:
         raise TooManyFailures(failure)
 
     def stored(self, rollout: Rollout) -> EpisodeBatch:
-        """Down-sample episodes to tokens: every `stride`-th state and action, block sums of rewards."""
-        stride, plans = self.stride, rollout.plans
-        measured = np.concatenate((rollout.position, rollout.velocity), axis=-1)  # [B, 2D]
-        before = np.concatenate((measured[:, None], rollout.reference[:, :-1]), axis=1)  # desired before step i
-        paid = rollout.reward if self.reward_floor is None else rollout.reward.clip(min=self.reward_floor)  # [B, T]
-        blocks = paid.reshape(len(paid), self.stored_horizon, stride)
-        reward = (blocks.sum(-1) + stride * self.reward_shift) * self.reward_scale  # [B, T / stride]
-        return EpisodeBatch(
-            _float32(rollout.state[:, ::stride]),
-            _float32(before[:, ::stride]),
-            _float32(rollout.reference[:, ::stride]),
-            _float32(reward),
-            rollout.behaviour if self.keep_behaviour else None,
-            None if plans is None else plans.by_token(len(reward), self.stored_horizon, stride),
-        )
+        """Episodes in the form that the replay stores."""
+        return self.tokenize(rollout)
 
 
 def check_stride(spec: TaskSpec, stride: int) -> None:
@@ -344,7 +313,3 @@ def playable(reference: Tensor) -> Array:
     if not np.isfinite(desired).all():
         raise RunStopped("The policy has diverged: its reference trajectories contain NaN or infinity.")
     return desired
-
-
-def _float32(values: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))

@@ -162,7 +162,18 @@ def joined(batches: Sequence[EpisodeOutcomes]) -> EpisodeOutcomes:
         np.concatenate([batch.reward for batch in batches]),
         {name: np.concatenate([batch.metrics[name] for batch in batches]) for name in _shared_names(batches)},
         _joined_failures([len(batch.reward) for batch in batches], [batch.failures for batch in batches]),
+        _joined_last(batches),
     )
+
+
+def _joined_last(batches: Sequence[EpisodeOutcomes]) -> Array | None:
+    """Observations after the last steps, [B, S], if all batches with a good episode tell theirs."""
+    told = [batch.last for batch in batches]
+    failed = [len(batch.failures) == len(batch.reward) for batch in batches]
+    if all(failed) or any(last is None and not bad for last, bad in zip(told, failed, strict=True)):
+        return None
+    blank = [np.zeros_like(batch.observation[:, 0]) for batch in batches]
+    return np.concatenate([zeros if last is None else last for last, zeros in zip(told, blank, strict=True)])
 
 
 def _joined_failures(counts: Sequence[int], parts: Sequence[Mapping[int, EpisodeFailure]]) -> dict[int, EpisodeFailure]:
@@ -197,6 +208,7 @@ def with_failed_starts(spec: TaskSpec, starts: EpisodeStarts, played: EpisodeOut
         every.reward[back],
         {name: values[back] for name, values in every.metrics.items()},
         _in_order({order[i]: why for i, why in every.failures.items()}),
+        None if every.last is None else every.last[back],
     )
 
 
@@ -274,6 +286,8 @@ def _check_shapes(task: Task, count: int, outcomes: EpisodeOutcomes) -> None:
         "reward": (outcomes.reward, (count, spec.horizon)),
         **{f"metric {name!r}": (values, (count,)) for name, values in outcomes.metrics.items()},
     }
+    if outcomes.last is not None:
+        wanted["last observation"] = outcomes.last, (count, spec.observation_dim)
     for name, (values, shape) in wanted.items():
         if np.shape(values) != shape:
             raise WrongShape(f"{spec.id} returned its {name} with shape {np.shape(values)}; its spec says {shape}.")
@@ -282,7 +296,8 @@ def _check_shapes(task: Task, count: int, outcomes: EpisodeOutcomes) -> None:
 def _without_nonsense(task: Task, seeds: Sequence[int], outcomes: EpisodeOutcomes) -> EpisodeOutcomes:
     """Turn episodes with NaN or infinity into failures."""
     failures = dict(outcomes.failures)
-    for name, values in (("observation", outcomes.observation), ("reward", outcomes.reward)):
+    told = () if outcomes.last is None else (("last observation", outcomes.last[:, None]),)
+    for name, values in (("observation", outcomes.observation), ("reward", outcomes.reward), *told):
         if np.isfinite(values).all():
             continue
         for index, episode in enumerate(values):

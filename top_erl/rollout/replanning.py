@@ -24,9 +24,10 @@ from top_erl.models.policy import GaussianPolicy
 from top_erl.models.tools import frozen_copy
 from top_erl.primitives import Reference
 from top_erl.primitives.plans import PlanMovements
-from top_erl.rollout.collector import EpisodeCollector, Planned, Rollout, Scores, playable
+from top_erl.rollout.collector import EpisodeCollector, Planned, Scores, playable
 from top_erl.rollout.plans import Plans
 from top_erl.rollout.player import Picture, Player
+from top_erl.rollout.tokens import Rollout
 from top_erl.seeding import derive, episode_seeds
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, TaskSpec
 from top_erl.tasks.contract import Array

@@ -1,6 +1,7 @@
 """Replay of whole episodes.
 
-Axes: `B` episodes, `T` stored steps, `S` state entries, `D` degrees of freedom, `P` primitive parameters, `W = 1 + 2P`.
+Axes: `B` episodes, `T` stored steps, `S` state entries, `D` degrees of freedom, `P` primitive parameters, `W = 1 + 2P`,
+`N` control steps, `R` entries of what a goal is compared with.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ class EpisodeBatch:
     plans: Tensor | None = None
     """Where a plan starts, [1, its parameters, the mean they were drawn around], else zeros, [B, T, W]; kept only if
     there may be several an episode. The reference there is where it goes on from."""
+    goalless: Tensor | None = None
+    """What was reached after each *control* step, and what the step paid whatever the goal is, [B, N, R + 1]; kept only
+    if episodes are counted for other goals."""
 
     def __len__(self) -> int:
         """Number of episodes."""
@@ -58,6 +62,7 @@ class EpisodeReplay:
         self._steps = torch.empty(0)  # [capacity, T, S + 4D + 1]
         self._gaussians = torch.empty(0)  # [capacity, P + factor entries]; empty unless behaviour is kept
         self._plans = torch.empty(0)  # [capacity, T, W]; empty unless there may be several an episode
+        self._goalless = torch.empty(0)  # [capacity, N, R + 1]; empty unless episodes are counted for other goals
         self._widths: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._factor_shape: tuple[int, ...] = ()
 
@@ -79,6 +84,8 @@ class EpisodeReplay:
             self._gaussians[slots] = _pack_gaussian(episodes.behaviour, count).to(self._gaussians)
         if episodes.plans is not None:
             self._plans[slots] = send(episodes.plans.to(self._plans.dtype), self.device)
+        if episodes.goalless is not None:
+            self._goalless[slots] = send(episodes.goalless.to(self._goalless.dtype), self.device)
         self.total_added += count
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -99,7 +106,8 @@ class EpisodeReplay:
             factor = packed[:, size:].unflatten(1, self._factor_shape)
             behaviour = Gaussian(packed[:, :size], factor, diagonal=len(self._factor_shape) == 1)
         plans = self._plans.index_select(0, index) if self._plans.numel() else None
-        return EpisodeBatch(state, reference, action, reward.squeeze(-1), behaviour, plans)
+        goalless = self._goalless.index_select(0, index) if self._goalless.numel() else None
+        return EpisodeBatch(state, reference, action, reward.squeeze(-1), behaviour, plans, goalless)
 
     @property
     def rewards(self) -> Tensor:
@@ -115,8 +123,10 @@ class EpisodeReplay:
         """Everything needed to go on exactly, as plain tensors."""
         held = len(self)
         plans = {"plans": self._plans[:held]} if self._plans.numel() else {}
+        goalless = {"goalless": self._goalless[:held]} if self._goalless.numel() else {}
         return {
             **plans,
+            **goalless,
             "total_added": torch.tensor(self.total_added),
             "widths": torch.tensor(self._widths),
             "factor_shape": torch.tensor(self._factor_shape, dtype=torch.long),
@@ -136,6 +146,7 @@ class EpisodeReplay:
         self._steps = self._grown(state["steps"])
         self._gaussians = self._grown(state["gaussians"])
         self._plans = self._grown(state["plans"]) if "plans" in state else torch.empty(0)
+        self._goalless = self._grown(state["goalless"]) if "goalless" in state else torch.empty(0)
 
     def _reserve(self, episodes: EpisodeBatch) -> None:
         """Reserve memory for the shapes of the first episodes."""
@@ -148,6 +159,8 @@ class EpisodeReplay:
             self._gaussians = torch.zeros(self.capacity, size, device=self.device)
         if episodes.plans is not None:
             self._plans = torch.zeros(self.capacity, *episodes.plans.shape[1:], device=self.device)
+        if episodes.goalless is not None:
+            self._goalless = torch.zeros(self.capacity, *episodes.goalless.shape[1:], device=self.device)
 
     def _grown(self, held: Tensor) -> Tensor:
         """Copy saved rows into a full-size ring."""

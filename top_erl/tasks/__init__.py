@@ -7,6 +7,7 @@ Importing this package also makes the step environments known to `gymnasium.make
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.tasks.catalogue import make_task, register_environments, register_task, task_ids
 from top_erl.tasks.contract import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
+from top_erl.tasks.goals import GoalRule
 from top_erl.tasks.gymnasium_task import Array, Env, GymnasiumTask
 from top_erl.tasks.observations import observation_slices
 
@@ -17,6 +18,7 @@ __all__ = [
     "Env",
     "EpisodeOutcomes",
     "EpisodeStarts",
+    "GoalRule",
     "GymnasiumTask",
     "PrimitiveConfig",
     "Task",

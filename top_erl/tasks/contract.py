@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.errors import UserError
+from top_erl.tasks.goals import GoalRule
 
 Array = NDArray[np.float64]
 
@@ -136,12 +137,16 @@ class EpisodeOutcomes:
     """Task metrics at the end of each episode, each [B]."""
     failures: Mapping[int, EpisodeFailure] = field(default_factory=dict)
     """Episodes that could not be played to the end, and why; their rows mean nothing. A task need not fill this in."""
+    last: Array | None = None
+    """Raw observation after the last step, [B, S]; only a task with a `goal_rule` needs to tell it."""
 
 
 class Task(ABC):
     """A task that plays whole episodes. Subclass this, or `GymnasiumTask` for a step environment of your own."""
 
     spec: TaskSpec
+    goal_rule: GoalRule | None = None
+    """What the goal is and what it pays, if an episode may be counted as if it had had another."""
 
     @abstractmethod
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:

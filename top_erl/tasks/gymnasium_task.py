@@ -163,6 +163,7 @@ class GymnasiumTask(Task):
         observation = np.empty((count, spec.horizon, spec.observation_dim))
         reward = np.zeros((count, spec.horizon))
         metrics = {name: np.empty(count) for name in spec.metrics}
+        last = None if self.goal_rule is None else np.empty((count, spec.observation_dim))
         for index, episode in enumerate(episodes):
             if self._steps:
                 np.concatenate(episode.seen, out=observation[index, : self._steps])
@@ -172,7 +173,9 @@ class GymnasiumTask(Task):
             self._settle(episode, reward[index])
             for name, value in self._measure(episode).items():
                 metrics[name][index] = value
-        return EpisodeOutcomes(observation, reward, metrics)
+            if last is not None:
+                last[index] = episode.observation
+        return EpisodeOutcomes(observation, reward, metrics, last=last)
 
     def frames(self, seed: int, reference: Array, every: int = 1) -> list[NDArray[np.uint8]]:
         """Play one episode, reference [T, 2D]; the environment's picture after each `every`-th step and the last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from top_erl.algorithms.top_erl.config import CollectConfig, LearnConfig, TrustRegionConfig
+from top_erl.algorithms.top_erl.config import CollectConfig, LearnConfig, TopErlConfig, TrustRegionConfig
 from top_erl.errors import UserError
 from top_erl.trust_region import FrobeniusProjection, KlProjection, NoProjection, W2Projection
 
@@ -61,6 +61,8 @@ def test_trust_region(settings: dict[str, float]) -> None:
         {"discount": 0.0},
         {"discount": 1.01},
         {"target": "ensemble", "ensemble_size": 1},
+        {"hindsight": 1.5},
+        {"hindsight_reached": -0.1},
     ],
     ids=str,
 )
@@ -89,3 +91,8 @@ def test_authors_constants_are_the_defaults() -> None:
     assert (learn.target, learn.target_rate, learn.discount) == ("v", 0.005, 1.0)
     assert (learn.critic_condition, learn.policy_condition, learn.policy_objective) == ("segment", "episode", "sum")
     assert (trust_region.projection, trust_region.anchor, trust_region.regression_weight) == ("kl", "ema", 1.0)
+
+
+def test_hindsight_needs_an_anchor_that_knows_all_goals() -> None:
+    with pytest.raises(UserError, match="anchor ema"):
+        TopErlConfig(learn=LearnConfig(hindsight=0.5), trust_region=TrustRegionConfig(anchor="behaviour"))

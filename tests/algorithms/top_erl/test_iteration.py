@@ -337,6 +337,7 @@ def test_entropy_bound_reaches_both_kinds_of_step(monkeypatch: pytest.MonkeyPatc
         {"critic": {"dropout": 0.2}},
         {"learn": {"standardize": True}},
         {"collect": {"reward_spread": 10.0, "wide_share": 0.5}},
+        {"learn": {"hindsight": 0.8}},
     ],
     ids=str,
 )

@@ -25,6 +25,26 @@ from top_erl.rollout.replanning import ReplanningCollector
 from top_erl.rollout.replay import EpisodeBatch
 from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, Task, TaskSpec
 from top_erl.tasks.contract import Array
+from top_erl.tasks.goals import GoalRule
+
+
+class TinyGoals(GoalRule):
+    """The target of the tiny task."""
+
+    def __init__(self, num_dof: int, sparse: bool) -> None:
+        self.entries, self.sparse = tuple(range(num_dof)), sparse
+
+    def reached(self, observation: Array) -> Array:
+        return observation[..., len(self.entries) :]
+
+    def as_goal(self, reached: Array) -> Array:
+        return reached
+
+    def reward(self, reached: Array, goal: Array) -> Array:
+        paid: Array = -np.square(reached - goal[:, None]).sum(-1)  # [B, T]
+        if self.sparse:
+            paid[:, :-1] = 0.0
+        return paid
 
 
 class TinyTask(Task):
@@ -36,6 +56,7 @@ class TinyTask(Task):
     def __init__(self, num_dof: int = 2, horizon: int = 12, sparse: bool = False) -> None:
         self.sparse = sparse
         self.spec = TaskSpec("tests/Tiny-v0", 2 * num_dof, num_dof, horizon, dt=0.1, metrics=("distance",))
+        self.goal_rule = TinyGoals(num_dof, sparse)
         self._target = self._start = np.zeros((0, num_dof))
         self._parts: list[Array] = []
 
@@ -58,7 +79,8 @@ class TinyTask(Task):
         if self.sparse:
             reward[:, :-1] = 0.0
         distance = np.sqrt(np.square(position[:, -1] - self._target).sum(-1))
-        return EpisodeOutcomes(np.concatenate((target, before), axis=-1), reward, {"distance": distance})
+        last = np.concatenate((self._target, position[:, -1]), axis=-1)
+        return EpisodeOutcomes(np.concatenate((target, before), axis=-1), reward, {"distance": distance}, last=last)
 
 
 def tiny_config(**sections: dict[str, Any]) -> TopErlConfig:
@@ -92,9 +114,12 @@ def tiny_learner(
         "seed": seed,
         "stride": config.collect.stride,
         "reward_scale": config.collect.reward_scale,
+        "reward_shift": config.collect.reward_shift,
+        "reward_floor": config.collect.reward_floor,
         "keep_behaviour": config.trust_region.anchor == "behaviour",
         "wide_share": config.collect.wide_share,
         "wide_factor": config.collect.wide_factor,
+        "goal_rule": task.goal_rule if config.stored.goalless else None,
     }
     collector = EpisodeCollector(LocalPlayer(task), spec, made, **options)
     if (plan := config.plan).replans(spec.horizon):

@@ -28,7 +28,7 @@ from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, trust_region_stats
 from top_erl.hardware.devices import send
 from top_erl.models import GaussianPolicy, ValueNetwork
-from top_erl.rollout.collector import Rollout
+from top_erl.rollout.tokens import Rollout
 from top_erl.seeding import episode_seeds
 from top_erl.tasks.contract import Array
 from top_erl.trust_region import Gaussian, Projected

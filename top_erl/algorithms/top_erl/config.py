@@ -124,6 +124,11 @@ class LearnConfig(RatesConfig):
     """New actions of the critic target start from each segment's old reference, or from the episode's start."""
     policy_condition: Literal["episode", "segment"] = "episode"
     """The same choice for the actions the policy is improved with."""
+    hindsight: float = 0.0
+    """Share of a critic step's episodes that are counted as if they had had another goal, for tasks that say what that
+    would have paid (`goal_rule`); 0: none (as in the paper)."""
+    hindsight_reached: float = 0.5
+    """Share of these whose goal is what the episode has reached at its end; the others get the goal of another one."""
     policy_objective: Literal["sum", "mean"] = "sum"
     """Sum over the actions of a segment (authors' code) or average (paper, Eq. 9)."""
 
@@ -134,6 +139,8 @@ class LearnConfig(RatesConfig):
             raise UserError("learn.batch_size must be at least 1; critic_steps and policy_steps must not be negative.")
         if not (0.0 < self.target_rate <= 1.0 and 0.0 < self.discount <= 1.0):
             raise UserError("learn.target_rate and learn.discount must lie in (0, 1].")
+        if not (0.0 <= self.hindsight <= 1.0 and 0.0 <= self.hindsight_reached <= 1.0):
+            raise UserError("learn.hindsight and learn.hindsight_reached must lie in [0, 1].")
         if self.target not in TARGETS:
             raise unknown_name("learn.target", self.target, TARGETS)
         if self.target == "ensemble" and self.ensemble_size < 2:
@@ -165,6 +172,11 @@ class TopErlConfig(AlgorithmConfig):
         self.plan.check_stride(self.collect.stride)
         if self.learn.standardize and self.collect.prefill < 2:
             raise UserError("learn.standardize needs collect.prefill of at least 2 to take statistics from.")
+        if self.learn.hindsight and self.trust_region.anchor == "behaviour":
+            raise UserError(
+                "With learn.hindsight the policy is asked for goals that it has not acted for, so there is no "
+                "behaviour to measure from: use --trust-region.anchor ema."
+            )
 
     @property
     def prefill_episodes(self) -> int:
@@ -176,7 +188,8 @@ class TopErlConfig(AlgorithmConfig):
         """The form in which the replay holds episodes."""
         collect, behaviour = self.collect, self.trust_region.anchor == "behaviour"
         rewards = (collect.reward_scale, collect.reward_shift, collect.reward_floor)
-        return StoredEpisodes(collect.stride, *rewards, behaviour, collect.wide_share, collect.wide_factor)
+        wide, goalless = (collect.wide_share, collect.wide_factor), self.learn.hindsight > 0.0
+        return StoredEpisodes(collect.stride, *rewards, behaviour, *wide, goalless)
 
     @property
     def replanning(self) -> PlanConfig:

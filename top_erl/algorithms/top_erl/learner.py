@@ -29,6 +29,7 @@ from top_erl.algorithms.saved_state import check_episodes
 from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, trust_region_stats
 from top_erl.algorithms.top_erl.config import TopErlConfig
+from top_erl.algorithms.top_erl.hindsight import make_hindsight
 from top_erl.algorithms.top_erl.regeneration import Regeneration, check_conditions
 from top_erl.algorithms.top_erl.rewards import RewardStandardizer
 from top_erl.algorithms.top_erl.segments import Segments
@@ -69,6 +70,7 @@ class TopErlLearner(EpisodicLearner):
         self.replay = EpisodeReplay(config.collect.capacity, self.device)
         spread, horizon = config.collect.reward_spread, self.collector.stored_horizon
         self.rewards = None if spread is None else RewardStandardizer(horizon, spread).to(self.device)
+        self.hindsight = make_hindsight(self.collector.tokenize, learn.hindsight, learn.hindsight_reached)
         self.segmentation = config.segments.build()
         # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
         steps = torch.arange(horizon, dtype=torch.float64, device=self.device)
@@ -156,10 +158,13 @@ class TopErlLearner(EpisodicLearner):
         with steps:
             for _ in range(count):
                 drawn.append(self.replay.draw(learn.batch_size, generator))  # [B]
-                projected = projected or self._project_replay(bound)  # the policy stands still: once for all steps
+                batch = self.replay.gather(drawn[-1])
+                if self.hindsight is not None:  # the policy is asked anew, for other goals
+                    batch = self.hindsight(batch, generator)
+                else:
+                    projected = projected or self._project_replay(bound)  # the policy stands still: once for all steps
                 gaussian = projected and replace(projected, mean=projected.mean[send(drawn[-1], self.device)])
-                batch = self.seen_by_critic(self.replay.gather(drawn[-1]))
-                steps.add(self.critic_step(batch, generator, bound, gaussian))
+                steps.add(self.critic_step(self.seen_by_critic(batch), generator, bound, gaussian))
                 self.collector.go_on()
         return mean_stats(steps.stats, CriticStats)
 
@@ -334,8 +339,9 @@ class TopErlLearner(EpisodicLearner):
                 capacity=self.replay.capacity,
                 steps=self.collector.stored_horizon,
                 widths=(self.state_dim, 2 * dof, 2 * dof, 1),
-                gaussian=(size, factor) if self.collector.keep_behaviour else None,
+                gaussian=(size, factor) if self.collector.tokenize.keep_behaviour else None,
                 plan=self.plan_entries,
+                goalless=self.collector.tokenize.goalless_shape,
             )
 
     def load_replay_state(self, state: dict[str, Tensor]) -> None:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.tasks.box_pushing.arm import DAMPING, NUM_JOINTS, STIFFNESS
+from top_erl.tasks.box_pushing.rewards import BoxGoals
 from top_erl.tasks.contract import TaskSpec
+from top_erl.tasks.goals import GoalRule
 from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
 
 if TYPE_CHECKING:  # the simulator is imported when the first episode begins
@@ -80,6 +82,7 @@ class BoxPushingDense(GymnasiumTask):
     """The box starts anywhere and its pose is paid for at every step; the paper's dense variant."""
 
     spec = DENSE_SPEC
+    goal_rule: GoalRule | None = BoxGoals(sparse=False)
     env_class: ClassVar[str] = "BoxPushingEnv"
     """Name of the step environment in `env.py`."""
 
@@ -136,6 +139,7 @@ class BoxPushingSparse(BoxPushingDense):
     """The box starts anywhere and its pose is paid for at the end only; the paper's sparse variant."""
 
     spec = SPARSE_SPEC
+    goal_rule = BoxGoals(sparse=True)
     env_class = "BoxPushingSparseEnv"
 
 
@@ -150,6 +154,7 @@ class BoxPushingFixedStartSparse(BoxPushingDense):
     """The box starts at the same place and its pose is paid for at the end only."""
 
     spec = FIXED_START_SPARSE_SPEC
+    goal_rule = BoxGoals(sparse=True)
     env_class = "BoxPushingFixedStartSparseEnv"
 
 
@@ -157,4 +162,5 @@ class BoxPushingJumpDense(BoxPushingDense):
     """The target jumps in the middle of the episode; the box's pose is paid for at every step."""
 
     spec = JUMP_DENSE_SPEC
+    goal_rule = None  # the target does not stay
     env_class = "BoxPushingJumpEnv"
