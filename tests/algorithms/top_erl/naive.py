@@ -59,6 +59,10 @@ class NaiveTopErl:
     def cut(self, horizon: int, generator: torch.Generator) -> tuple[int, int]:
         """Length and offset of the segments."""
         segments = self.config.segments
+        if segments.kind == "rests":
+            chance = float(torch.rand((), generator=generator))
+            start = 0 if chance < segments.whole else int(torch.randint(horizon, (), generator=generator))
+            return horizon - start, start
         if segments.kind == "random":
             lengths: list[int] = []
             for count in range(1, segments.count + 1):

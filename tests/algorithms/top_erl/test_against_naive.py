@@ -81,8 +81,10 @@ CASES: dict[str, dict[str, Any]] = {
     "entropy bound not reached": {"bound": -50.0},
     "fixed count": {"segments": {"kind": "fixed_count", "count": 3}},
     "fixed length": {"segments": {"kind": "fixed_length", "fraction": 0.75}},
+    "rests": {"segments": {"kind": "rests"}},
     # several plans an episode of 12 steps
     "plans": {"plan": {"every": 3}, "goal": True},
+    "plans, rests": {"plan": {"every": 3}, "segments": {"kind": "rests"}, "goal": True},
     "plans, h steps": {"plan": {"every": 3, "clock": "rest", "look": "plan"}},
     "plans at random": {"plan": {"every": 4, "random": True, "clock": "rest", "look": "plan"}, "goal": True},
     "plans at random, stride 2": {"plan": {"every": 4, "random": True, "clock": "episode"}, "collect": {"stride": 2}},

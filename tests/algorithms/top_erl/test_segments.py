@@ -11,6 +11,7 @@ from top_erl.algorithms.top_erl.segments import (
     FixedCount,
     FixedLength,
     RandomSegments,
+    RestsOfEpisode,
     Segmentation,
     Segments,
     SegmentsConfig,
@@ -77,6 +78,7 @@ def test_fixed_length(fraction: float, length: int) -> None:
     ("config", "tokens", "remark"),
     [
         (SegmentsConfig(), 25, ""),
+        (SegmentsConfig("rests"), 25, ""),
         (SegmentsConfig("fixed_count"), 25, "Segments have 1 of 25 tokens: 25 in an episode."),
         (SegmentsConfig("fixed_count"), 100, "Segments have 4 of 100 tokens: 25 in an episode."),
         (SegmentsConfig("fixed_count"), 20, "Segments have 1 of 20 tokens: 20 in an episode, not 25."),
@@ -151,6 +153,21 @@ def test_same_generator_same_cut() -> None:
     assert first.length == again.length
 
 
+@pytest.mark.parametrize("padded", [True, False], ids=["critic", "policy"])
+def test_rests_of_the_episode(padded: bool) -> None:
+    """One segment to the end; the whole episode in a quarter of the cuts, and in a tenth of the others."""
+    rule = SegmentsConfig("rests").build()
+    assert rule == RestsOfEpisode(0.25)
+    draws = _draws(rule, 10, 4000, padded=padded)
+    assert all(cut.starts.tolist() == [10 - cut.length] and cut.mask.all() for cut in draws)
+    counts = Counter(int(cut.starts[0]) for cut in draws)
+    # binomial: 0.25 + 0.75 / 10 = 0.325, so mean 1300 and standard deviation 29.6; the others mean 300, 16.7
+    assert abs(counts.pop(0) - 1300) < 5 * 29.6
+    assert sorted(counts) == list(range(1, 10))
+    assert all(abs(count - 300) < 5 * 16.7 for count in counts.values())
+    assert max(rule.lengths(10)) == 10  # what `movement_values` asks for
+
+
 # ---- the worked example: T = 10, L = 4, offset 3
 
 
@@ -180,7 +197,7 @@ def test_a_segment_from_every_state() -> None:
 # ---- configuration
 
 
-@pytest.mark.parametrize("settings", [{"count": 0}, {"fraction": 0.0}, {"fraction": 1.1}], ids=str)
+@pytest.mark.parametrize("settings", [{"count": 0}, {"fraction": 0.0}, {"fraction": 1.1}, {"whole": 1.5}], ids=str)
 def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(UserError, match=r"segments\."):
         SegmentsConfig(**settings)  # type: ignore[arg-type]

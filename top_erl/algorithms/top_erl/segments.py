@@ -114,7 +114,12 @@ def plan_starts(horizon: int, lengths: list[int], stride: int, generator: torch.
 def rests_of_episode(horizon: int, apart: int, generator: torch.Generator) -> list[Segments]:
     """From a random state within every `apart` steps of the episode to its end: cuts of one segment each."""
     starts = [first + _randint(min(apart, horizon - first), generator) for first in range(0, horizon, apart)]
-    return [_shared(Segments(horizon, horizon - start, 1, start, stride=horizon - start)) for start in starts]
+    return [_rest(horizon, start) for start in starts]
+
+
+def _rest(horizon: int, start: int) -> Segments:
+    """One segment, from a state to the end of the episode."""
+    return _shared(Segments(horizon, horizon - start, 1, start, stride=horizon - start))
 
 
 class Segmentation(ABC):
@@ -167,18 +172,43 @@ class FixedLength(Segmentation):
 
 
 @dataclass(frozen=True)
+class RestsOfEpisode(Segmentation):
+    """One segment, from a random state to the end of the episode (not in the paper).
+
+    Its last target is a return, without anything estimated, and it is the longest that can be asked of the critic from
+    that state. Random lengths seldom are: of a plan that is valued to the end, say.
+    """
+
+    whole: float = 0.25
+    """Share of the cuts that are the whole episode."""
+
+    def lengths(self, horizon: int) -> list[int]:
+        """All of them."""
+        return list(range(1, horizon + 1))
+
+    def draw(self, horizon: int, generator: torch.Generator, *, padded: bool) -> Segments:
+        """Draw a cut; there is nothing to pad."""
+        whole = float(torch.rand((), generator=generator)) < self.whole
+        start = 0 if whole else _randint(horizon, generator)
+        return _rest(horizon, start)
+
+
+@dataclass(frozen=True)
 class SegmentsConfig:
     """How episodes are cut into segments."""
 
-    kind: Literal["random", "fixed_count", "fixed_length"] = "random"
-    """Random lengths, or the fixed ones of the ablations: so many segments, or so much of an episode. Segments are
-    whole tokens (see collect.stride), so a run with fixed ones begins by saying how long they are."""
+    kind: Literal["random", "fixed_count", "fixed_length", "rests"] = "random"
+    """Random lengths; the fixed ones of the ablations: so many segments, or so much of an episode; or one segment,
+    from a random state to the end. Segments are whole tokens (see collect.stride), so a run with fixed ones begins by
+    saying how long they are."""
     count: int = 25
     """Largest number of segments (random), or their number (fixed_count; the paper's ablation: 25): each has the tokens
     of an episode divided by it, rounded down, but at least one."""
     fraction: float = 0.5
     """Length as a fraction of the episode (fixed_length), rounded to whole tokens: of 25 tokens, 0.05, 0.1 and 0.5 are
     1, 2 and 12, so 4, 8 and 48 %."""
+    whole: float = 0.25
+    """Share of the cuts that are the whole episode (rests), which each episode's first movement is valued by."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -186,16 +216,20 @@ class SegmentsConfig:
             raise UserError("segments.count must be at least 1.")
         if not 0.0 < self.fraction <= 1.0:
             raise UserError("segments.fraction must lie in (0, 1], e.g. 0.25 for a quarter of the episode.")
+        if not 0.0 <= self.whole <= 1.0:
+            raise UserError("segments.whole must lie in [0, 1].")
 
     def build(self) -> Segmentation:
         """Make the rule."""
         if self.kind == "random":
             return RandomSegments(self.count)
+        if self.kind == "rests":
+            return RestsOfEpisode(self.whole)
         return FixedCount(self.count) if self.kind == "fixed_count" else FixedLength(self.fraction)
 
     def remark(self, tokens: int) -> str:
-        """What fixed segments come to in an episode of so many tokens; empty for random ones."""
-        if self.kind == "random":
+        """What fixed segments come to in an episode of so many tokens; empty for others."""
+        if self.kind in ("random", "rests"):
             return ""
         (length,) = self.build().lengths(tokens)
         found, asked = per_cent(length, tokens), f"{100 * self.fraction:.3g} %"
