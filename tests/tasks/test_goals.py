@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from top_erl.tasks import make_task
-from top_erl.tasks.box_pushing.env import BoxPushingEnv, BoxPushingSparseEnv
+from top_erl.tasks.box_pushing.env import (
+    BoxPushingEnv,
+    BoxPushingRelativeEnv,
+    BoxPushingRelativeSparseEnv,
+    BoxPushingSparseEnv,
+)
 from top_erl.tasks.box_pushing.poses import draw_pose
 from top_erl.tasks.box_pushing.rewards import BoxGoals, rotation_distance
-from top_erl.tasks.box_pushing.task import BoxPushingDense, BoxPushingSparse
+from top_erl.tasks.box_pushing.task import (
+    BoxPushingDense,
+    BoxPushingRelativeDense,
+    BoxPushingRelativeSparse,
+    BoxPushingSparse,
+)
 from top_erl.tasks.contract import Array, EpisodeOutcomes, Task
 
 SEEDS = (3, 4, 5)
@@ -30,9 +40,17 @@ def _played(task: Task, seeds: Sequence[int]) -> tuple[Array, EpisodeOutcomes]:
     return reference, task.play(reference)
 
 
-@pytest.mark.parametrize(("task", "env"), [(BoxPushingDense, BoxPushingEnv), (BoxPushingSparse, BoxPushingSparseEnv)])
+@pytest.mark.parametrize(
+    ("task", "env"),
+    [
+        (BoxPushingDense, BoxPushingEnv),
+        (BoxPushingSparse, BoxPushingSparseEnv),
+        (BoxPushingRelativeDense, BoxPushingRelativeEnv),
+        (BoxPushingRelativeSparse, BoxPushingRelativeSparseEnv),
+    ],
+)
 def test_rewards_of_box_pushing_for_another_target(task: type[BoxPushingDense], env: type[BoxPushingEnv]) -> None:
-    """The same torques from the same start, towards another target, pay what is counted for it."""
+    """The same torques from the same start, towards another target, pay and look like what is counted for it."""
     reference, outcomes = _played(task(), SEEDS)
     rule = task.goal_rule
     assert rule is not None
@@ -41,12 +59,18 @@ def test_rewards_of_box_pushing_for_another_target(task: type[BoxPushingDense], 
     reached, own = rule.reached(after), outcomes.observation[:, 0, list(rule.entries)]
     targets = np.array([draw_pose(np.random.default_rng(seed)) for seed in SEEDS])
     counted = outcomes.reward - rule.reward(reached, own) + rule.reward(reached, targets)
+    looks = rule.with_goal(outcomes.observation, targets)
     assert np.linalg.norm(reached[:, -1, :2] - reached[:, 0, :2], axis=-1).max() > 0.02  # the box was pushed
     player, arm = task(), env()
     for row, seed in enumerate(SEEDS):
-        arm.reset(seed=seed, options={"target": targets[row]})
-        paid = [float(arm.step(player.control(arm, desired[:7], desired[7:]))[1]) for desired in reference[row]]
+        seen = [arm.reset(seed=seed, options={"target": targets[row]})[0]]
+        paid = []
+        for desired in reference[row]:
+            observation, reward, *_ = arm.step(player.control(arm, desired[:7], desired[7:]))
+            seen.append(observation)
+            paid.append(float(reward))
         np.testing.assert_allclose(counted[row], paid, rtol=0, atol=1e-6)  # arccos near 1 loses digits
+        np.testing.assert_allclose(looks[row], seen[:-1], rtol=0, atol=1e-12)
 
 
 def test_a_pose_that_was_reached_is_a_target_at_that_pose() -> None:

@@ -64,6 +64,8 @@ _REACHER = "top_erl.tasks.via_point_reacher"
 _TASKS: dict[str, _Entry] = {
     "top_erl/BoxPushingDense-v0": _box_pushing("BoxPushingDense", "BoxPushingEnv"),
     "top_erl/BoxPushingSparse-v0": _box_pushing("BoxPushingSparse", "BoxPushingSparseEnv"),
+    "top_erl/BoxPushingDense-v1": _box_pushing("BoxPushingRelativeDense", "BoxPushingRelativeEnv"),
+    "top_erl/BoxPushingSparse-v1": _box_pushing("BoxPushingRelativeSparse", "BoxPushingRelativeSparseEnv"),
     "top_erl/BoxPushingFixedStartDense-v0": _box_pushing("BoxPushingFixedStartDense", "BoxPushingFixedStartEnv"),
     "top_erl/BoxPushingFixedStartSparse-v0": _box_pushing(
         "BoxPushingFixedStartSparse", "BoxPushingFixedStartSparseEnv"

@@ -31,6 +31,15 @@ class GoalRule(ABC):
     def as_goal(self, reached: Array) -> Array:
         """The goal, [..., G], that something reached, [..., R], would have fulfilled."""
 
+    def with_goal(self, observation: Array, goal: Array) -> Array:
+        """Observations, [B, T, S], if the goal, [B, G], had been another one.
+
+        Override this if other entries than `entries` follow from the goal.
+        """
+        changed = observation.copy()
+        changed[..., list(self.entries)] = goal[:, None]
+        return changed
+
     @abstractmethod
     def reward(self, reached: Array, goal: Array) -> Array:
         """The part of each step's reward that depends on the goal, [B, T].

@@ -58,7 +58,8 @@ class Hindsight:
 
         rows = torch.from_numpy(np.flatnonzero(exchanged)).to(batch.state.device)
         state, kept = batch.state.clone(), batch.reward.clone()
-        state[rows[:, None], :, torch.tensor(entries)] = _like(state, goal[exchanged])[..., None]
+        observation = state[rows, :, :-1].double().cpu().numpy()  # [b, T, S]; the time comes last
+        state[rows, :, :-1] = _like(state, self._rule.with_goal(observation, goal[exchanged]))
         kept[rows] = _like(kept, reward[exchanged])
         return replace(batch, state=state, reward=kept)
 

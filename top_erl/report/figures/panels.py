@@ -18,6 +18,8 @@ _TITLES = {
     "top_erl/HopperJumpSparse-v0": "Hopper Jump (sparse)",
     "top_erl/BoxPushingDense-v0": "Box Pushing (dense)",
     "top_erl/BoxPushingSparse-v0": "Box Pushing (sparse)",
+    "top_erl/BoxPushingDense-v1": "Box Pushing (dense, relative)",
+    "top_erl/BoxPushingSparse-v1": "Box Pushing (sparse, relative)",
     "top_erl/BoxPushingFixedStartDense-v0": "Box Pushing, fixed start (dense)",
     "top_erl/BoxPushingFixedStartSparse-v0": "Box Pushing, fixed start (sparse)",
     "top_erl/ViaPointReacher-v0": "Via-point reacher",

@@ -23,6 +23,7 @@ from top_erl.tasks.box_pushing.arm import NUM_JOINTS, POINTING_DOWN, TORQUE_MAX,
 from top_erl.tasks.box_pushing.inverse_kinematics import InverseKinematics
 from top_erl.tasks.box_pushing.model import drawing_model, simulation_model
 from top_erl.tasks.box_pushing.poses import FIXED_START, Pose, draw_pose, draw_target
+from top_erl.tasks.box_pushing.relative import PLAIN, SIZE, with_relative
 from top_erl.tasks.box_pushing.rewards import Measurements, dense_reward, measure, sparse_reward
 from top_erl.tasks.rendering import SceneRenderer, mujoco
 
@@ -53,6 +54,8 @@ class BoxPushingEnv(gym.Env[Array, Array]):
     """Whether the box's pose is paid for at the last step only."""
     random_start: ClassVar[bool] = True
     """Whether the box starts anywhere on the table."""
+    observation_size: ClassVar[int] = PLAIN
+    """Entries of an observation."""
 
     def __init__(self, render_mode: str | None = None, native_ccd: bool = False) -> None:
         """Build the simulator.
@@ -64,7 +67,7 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"{type(self).__name__} renders as 'rgb_array' only, not as {render_mode!r}.")
         self.render_mode = render_mode
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (28,), dtype=np.float64)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self.observation_size,), dtype=np.float64)
         self.action_space = gym.spaces.Box(-1.0, 1.0, (NUM_JOINTS,), dtype=np.float32)  # type: ignore[assignment]
         self._model = simulation_model(native_ccd)
         self._data = mujoco.MjData(self._model)
@@ -120,7 +123,7 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         if self._data.time < (self._num_steps - 0.5) * DT:  # MuJoCo starts again when numbers explode
             raise RunStopped(f"The simulation of {type(self).__name__} exploded at step {self._num_steps - 1}.")
         observation = self._observe()
-        now = self.measure(observation, energy)
+        now = self.measure(observation[:PLAIN], energy)
         self.at_target = now.success
         reward = sparse_reward(now, last) if self.sparse else dense_reward(now)
         return observation, reward, last and self.at_target, last, self._info(now, last)
@@ -177,8 +180,8 @@ class BoxPushingEnv(gym.Env[Array, Array]):
         return energy
 
     def _observe(self) -> Array:
-        """Build the observation, [28]."""
-        observation = np.empty(28)
+        """Build the observation."""
+        observation = np.empty(PLAIN)
         observation[:7] = self.joint_position
         observation[7:14] = self.joint_velocity
         observation[14:17] = self._box_position
@@ -200,6 +203,22 @@ class BoxPushingEnv(gym.Env[Array, Array]):
 
 class BoxPushingSparseEnv(BoxPushingEnv):
     """Box Pushing, paid for the box's pose at the last step only."""
+
+    sparse = True
+
+
+class BoxPushingRelativeEnv(BoxPushingEnv):
+    """Box Pushing that also observes the target as seen from the box, and where in the box the rod is."""
+
+    observation_size = SIZE
+
+    def _observe(self) -> Array:
+        """Build the observation, [43]."""
+        return with_relative(super()._observe(), self._rod_tip)
+
+
+class BoxPushingRelativeSparseEnv(BoxPushingRelativeEnv):
+    """The same, paid for the box's pose at the last step only."""
 
     sparse = True
 

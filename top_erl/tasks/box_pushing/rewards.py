@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from top_erl.tasks.box_pushing.arm import POINTING_DOWN, POSITION_MAX, POSITION_MIN, VELOCITY_MAX
 from top_erl.tasks.box_pushing.poses import LOW
+from top_erl.tasks.box_pushing.relative import with_target
 from top_erl.tasks.goals import GoalRule
 
 Array = NDArray[np.float64]
@@ -129,6 +130,14 @@ class BoxGoals(GoalRule):
         paid = np.zeros_like(distance)
         paid[:, -1] = -FINAL_DISTANCE_COST * distance[:, -1] - FINAL_ROTATION_COST * turned[:, -1] / math.pi
         return paid
+
+
+class RelativeBoxGoals(BoxGoals):
+    """The same where the target is also observed from the box."""
+
+    def with_goal(self, observation: Array, goal: Array) -> Array:
+        """Observations, [B, T, 43], if the target, [B, 7], had been another one."""
+        return with_target(observation, np.broadcast_to(goal[:, None], (*observation.shape[:2], 7)))
 
 
 def joint_penalty(position: Sequence[float], velocity: Sequence[float]) -> float:

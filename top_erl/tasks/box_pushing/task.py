@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.tasks.box_pushing.arm import DAMPING, NUM_JOINTS, STIFFNESS
-from top_erl.tasks.box_pushing.rewards import BoxGoals
+from top_erl.tasks.box_pushing.relative import SIZE
+from top_erl.tasks.box_pushing.rewards import BoxGoals, RelativeBoxGoals
 from top_erl.tasks.contract import TaskSpec
 from top_erl.tasks.goals import GoalRule
 from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
@@ -70,6 +71,20 @@ FIXED_START_SPARSE_SPEC = replace(
     family="box_pushing_sparse",
 )
 
+RELATIVE_DENSE_SPEC = replace(
+    DENSE_SPEC,
+    id="top_erl/BoxPushingDense-v1",
+    observation_dim=SIZE,
+    context_mask=(*range(7), *range(14, SIZE)),
+    description=f"{DENSE_SPEC.description[:-1]}; also observes the target from the box.",
+)
+RELATIVE_SPARSE_SPEC = replace(
+    SPARSE_SPEC,
+    id="top_erl/BoxPushingSparse-v1",
+    observation_dim=SIZE,
+    context_mask=RELATIVE_DENSE_SPEC.context_mask,
+    description=f"{SPARSE_SPEC.description[:-1]}; also observes the target from the box.",
+)
 JUMP_DENSE_SPEC = replace(
     DENSE_SPEC,
     id="top_erl/BoxPushingJumpDense-v0",
@@ -131,7 +146,7 @@ class BoxPushingDense(GymnasiumTask):
         return cast("BoxPushingEnv", env).at_target
 
     def measured_state(self, observation: Array) -> tuple[Array, Array]:
-        """Read joint positions and velocities, [..., D] each, off observations, [..., 28]."""
+        """Read joint positions and velocities, [..., D] each, off observations, [..., S]."""
         return observation[..., :NUM_JOINTS], observation[..., NUM_JOINTS : 2 * NUM_JOINTS]
 
 
@@ -141,6 +156,22 @@ class BoxPushingSparse(BoxPushingDense):
     spec = SPARSE_SPEC
     goal_rule = BoxGoals(sparse=True)
     env_class = "BoxPushingSparseEnv"
+
+
+class BoxPushingRelativeDense(BoxPushingDense):
+    """The dense variant, which also observes the target as seen from the box."""
+
+    spec = RELATIVE_DENSE_SPEC
+    goal_rule = RelativeBoxGoals(sparse=False)
+    env_class = "BoxPushingRelativeEnv"
+
+
+class BoxPushingRelativeSparse(BoxPushingDense):
+    """The sparse variant, which also observes the target as seen from the box."""
+
+    spec = RELATIVE_SPARSE_SPEC
+    goal_rule = RelativeBoxGoals(sparse=True)
+    env_class = "BoxPushingRelativeSparseEnv"
 
 
 class BoxPushingFixedStartDense(BoxPushingDense):
