@@ -52,7 +52,7 @@ def _played(task: Task, seeds: Sequence[int]) -> tuple[Array, EpisodeOutcomes]:
 def test_rewards_of_box_pushing_for_another_target(task: type[BoxPushingDense], env: type[BoxPushingEnv]) -> None:
     """The same torques from the same start, towards another target, pay and look like what is counted for it."""
     reference, outcomes = _played(task(), SEEDS)
-    rule = task.goal_rule
+    rule = task.spec.goal_rule
     assert rule is not None
     assert outcomes.last is not None
     after = np.concatenate((outcomes.observation[:, 1:], outcomes.last[:, None]), axis=1)
@@ -105,4 +105,4 @@ def test_what_a_pose_pays_by_hand() -> None:
 
 @pytest.mark.parametrize("id", ["top_erl/BoxPushingJumpDense-v0", "top_erl/ViaPointReacherJump-v0"])
 def test_a_goal_that_jumps_cannot_be_exchanged(id: str) -> None:
-    assert make_task(id).goal_rule is None
+    assert make_task(id).spec.goal_rule is None

@@ -98,12 +98,12 @@ class Training:
 
     def _goal_rule(self) -> GoalRule:
         """The task's goals, which episodes are to be counted anew for."""
-        if self.task.goal_rule is None:
+        if self.spec.goal_rule is None:
             raise UserError(
                 f"{self.spec.id} has no goal_rule, so nobody knows what its episodes would have paid for another goal: "
                 "use --learn.hindsight 0."
             )
-        return self.task.goal_rule
+        return self.spec.goal_rule
 
     @property
     def belongs_to(self) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class TaskSpec:
             paper) or via_point_reacher; empty: a task of your own.
         dof_names: Names of the degrees of freedom, in the order of the reference; empty: they have none.
         dof_units: Units of their positions, e.g. rad; velocities are per second. Empty: not known.
+        goal_rule: What the goal is and what it pays, if an episode may be counted as if it had had another one.
     """
 
     id: str
@@ -79,6 +80,7 @@ class TaskSpec:
     family: str = ""
     dof_names: tuple[str, ...] = ()
     dof_units: tuple[str, ...] = ()
+    goal_rule: GoalRule | None = None
 
     def __post_init__(self) -> None:
         """Refuse sizes that are none, `success_any` without success, and names or units that are not one for each."""
@@ -145,8 +147,6 @@ class Task(ABC):
     """A task that plays whole episodes. Subclass this, or `GymnasiumTask` for a step environment of your own."""
 
     spec: TaskSpec
-    goal_rule: GoalRule | None = None
-    """What the goal is and what it pays, if an episode may be counted as if it had had another."""
 
     @abstractmethod
     def begin(self, seeds: Sequence[int]) -> EpisodeStarts:

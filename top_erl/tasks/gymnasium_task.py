@@ -163,7 +163,7 @@ class GymnasiumTask(Task):
         observation = np.empty((count, spec.horizon, spec.observation_dim))
         reward = np.zeros((count, spec.horizon))
         metrics = {name: np.empty(count) for name in spec.metrics}
-        last = None if self.goal_rule is None else np.empty((count, spec.observation_dim))
+        last = None if spec.goal_rule is None else np.empty((count, spec.observation_dim))
         for index, episode in enumerate(episodes):
             if self._steps:
                 np.concatenate(episode.seen, out=observation[index, : self._steps])

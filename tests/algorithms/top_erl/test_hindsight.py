@@ -149,8 +149,8 @@ def test_a_task_that_does_not_tell_its_last_observation_is_told_so(monkeypatch: 
 
 def test_a_goal_that_moves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     task = TinyTask()
-    assert isinstance(task.goal_rule, TinyGoals)
-    task.goal_rule.entries = (0, 2)  # the second is a position
+    assert isinstance(task.spec.goal_rule, TinyGoals)
+    task.spec.goal_rule.entries = (0, 2)  # the second is a position
     learner = tiny_learner(tiny_config(learn={"hindsight": 0.5}), task=task)
     with pytest.raises(UserError, match="changes during an episode"):
         learner.prefill()

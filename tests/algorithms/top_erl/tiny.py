@@ -55,8 +55,8 @@ class TinyTask(Task):
 
     def __init__(self, num_dof: int = 2, horizon: int = 12, sparse: bool = False) -> None:
         self.sparse = sparse
-        self.spec = TaskSpec("tests/Tiny-v0", 2 * num_dof, num_dof, horizon, dt=0.1, metrics=("distance",))
-        self.goal_rule = TinyGoals(num_dof, sparse)
+        facts = ("tests/Tiny-v0", 2 * num_dof, num_dof, horizon)
+        self.spec = TaskSpec(*facts, dt=0.1, metrics=("distance",), goal_rule=TinyGoals(num_dof, sparse))
         self._target = self._start = np.zeros((0, num_dof))
         self._parts: list[Array] = []
 
@@ -119,7 +119,7 @@ def tiny_learner(
         "keep_behaviour": config.trust_region.anchor == "behaviour",
         "wide_share": config.collect.wide_share,
         "wide_factor": config.collect.wide_factor,
-        "goal_rule": task.goal_rule if config.stored.goalless else None,
+        "goal_rule": task.spec.goal_rule if config.stored.goalless else None,
     }
     collector = EpisodeCollector(LocalPlayer(task), spec, made, **options)
     if (plan := config.plan).replans(spec.horizon):

@@ -17,7 +17,6 @@ from top_erl.tasks.box_pushing.arm import DAMPING, NUM_JOINTS, STIFFNESS
 from top_erl.tasks.box_pushing.relative import SIZE
 from top_erl.tasks.box_pushing.rewards import BoxGoals, RelativeBoxGoals
 from top_erl.tasks.contract import TaskSpec
-from top_erl.tasks.goals import GoalRule
 from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
 
 if TYPE_CHECKING:  # the simulator is imported when the first episode begins
@@ -51,12 +50,14 @@ DENSE_SPEC = TaskSpec(
     family="box_pushing_dense",
     dof_names=tuple(f"joint{number}" for number in range(1, NUM_JOINTS + 1)),
     dof_units=("rad",) * NUM_JOINTS,
+    goal_rule=BoxGoals(sparse=False),
 )
 SPARSE_SPEC = replace(
     DENSE_SPEC,
     id="top_erl/BoxPushingSparse-v0",
     description="A seven-joint arm pushes a box to a target pose; box and target are drawn anew; paid at the end.",
     family="box_pushing_sparse",
+    goal_rule=BoxGoals(sparse=True),
 )
 FIXED_START_DENSE_SPEC = replace(
     DENSE_SPEC,
@@ -69,6 +70,7 @@ FIXED_START_SPARSE_SPEC = replace(
     id="top_erl/BoxPushingFixedStartSparse-v0",
     description="A seven-joint arm pushes a box from a fixed start to a random target pose; paid at the end.",
     family="box_pushing_sparse",
+    goal_rule=BoxGoals(sparse=True),
 )
 
 RELATIVE_DENSE_SPEC = replace(
@@ -77,6 +79,7 @@ RELATIVE_DENSE_SPEC = replace(
     observation_dim=SIZE,
     context_mask=(*range(7), *range(14, SIZE)),
     description=f"{DENSE_SPEC.description[:-1]}; also observes the target from the box.",
+    goal_rule=RelativeBoxGoals(sparse=False),
 )
 RELATIVE_SPARSE_SPEC = replace(
     SPARSE_SPEC,
@@ -84,12 +87,14 @@ RELATIVE_SPARSE_SPEC = replace(
     observation_dim=SIZE,
     context_mask=RELATIVE_DENSE_SPEC.context_mask,
     description=f"{SPARSE_SPEC.description[:-1]}; also observes the target from the box.",
+    goal_rule=RelativeBoxGoals(sparse=True),
 )
 JUMP_DENSE_SPEC = replace(
     DENSE_SPEC,
     id="top_erl/BoxPushingJumpDense-v0",
     success_rule="After the last step the box is within 5 cm and 0.5 rad of the target, as it is then.",
     description="A seven-joint arm pushes a box to a target pose that jumps after 0.4 to 1 s; paid at every step.",
+    goal_rule=None,  # the target does not stay
 )
 
 
@@ -97,7 +102,6 @@ class BoxPushingDense(GymnasiumTask):
     """The box starts anywhere and its pose is paid for at every step; the paper's dense variant."""
 
     spec = DENSE_SPEC
-    goal_rule: GoalRule | None = BoxGoals(sparse=False)
     env_class: ClassVar[str] = "BoxPushingEnv"
     """Name of the step environment in `env.py`."""
 
@@ -154,7 +158,6 @@ class BoxPushingSparse(BoxPushingDense):
     """The box starts anywhere and its pose is paid for at the end only; the paper's sparse variant."""
 
     spec = SPARSE_SPEC
-    goal_rule = BoxGoals(sparse=True)
     env_class = "BoxPushingSparseEnv"
 
 
@@ -162,7 +165,6 @@ class BoxPushingRelativeDense(BoxPushingDense):
     """The dense variant, which also observes the target as seen from the box."""
 
     spec = RELATIVE_DENSE_SPEC
-    goal_rule = RelativeBoxGoals(sparse=False)
     env_class = "BoxPushingRelativeEnv"
 
 
@@ -170,7 +172,6 @@ class BoxPushingRelativeSparse(BoxPushingDense):
     """The sparse variant, which also observes the target as seen from the box."""
 
     spec = RELATIVE_SPARSE_SPEC
-    goal_rule = RelativeBoxGoals(sparse=True)
     env_class = "BoxPushingRelativeSparseEnv"
 
 
@@ -185,7 +186,6 @@ class BoxPushingFixedStartSparse(BoxPushingDense):
     """The box starts at the same place and its pose is paid for at the end only."""
 
     spec = FIXED_START_SPARSE_SPEC
-    goal_rule = BoxGoals(sparse=True)
     env_class = "BoxPushingFixedStartSparseEnv"
 
 
@@ -193,5 +193,4 @@ class BoxPushingJumpDense(BoxPushingDense):
     """The target jumps in the middle of the episode; the box's pose is paid for at every step."""
 
     spec = JUMP_DENSE_SPEC
-    goal_rule = None  # the target does not stay
     env_class = "BoxPushingJumpEnv"
