@@ -249,7 +249,7 @@ def test_primitive_parameters(task: str, num_params: int) -> None:
 def test_the_laptop_budget_is_the_same_for_all_methods(method: str, task: str) -> None:
     spec, config = make_task(task).spec, preset(method, task, "laptop", seed=3)
     assert (config.task, config.method, config.scale, config.seed) == (task, method, "laptop", 3)
-    steps = {50: 800_000, 100: 800_000, 250: 1_000_000, 500: 1_000_000}[spec.horizon]
+    steps = {50: 800_000, 100: 4_000_000, 250: 1_000_000, 500: 1_000_000}[spec.horizon]
     whole = int(16 * spec.horizon) if method in ON_POLICY else 1  # on-policy methods end with a whole iteration
     assert config.total_env_steps == steps // whole * whole
     assert config.evaluation.episodes == (100 if task == REACHER else 20)
@@ -262,20 +262,30 @@ def test_the_laptop_budget_is_the_same_for_all_methods(method: str, task: str) -
 def test_top_erl_on_a_laptop(task: str) -> None:
     spec, config = make_task(task).spec, preset("top_erl", task, "laptop")
     algorithm: Any = config.hyper_parameters
-    collect, metaworld = algorithm.collect, task.startswith("metaworld/")
+    collect, metaworld, box = algorithm.collect, task.startswith("metaworld/"), spec.family.startswith("box")
     assert spec.horizon % collect.stride == 0
     assert 25 <= spec.horizon // collect.stride < 50
-    assert collect.reward_scale == pytest.approx(1.0 if metaworld else 10.0 / spec.return_size)
-    assert (collect.reward_spread is not None) == metaworld
-    assert collect.episodes == (4 if metaworld else max(4, min(16, 800 // spec.horizon)))
+    assert collect.reward_scale == pytest.approx(1.0 if metaworld or box else 10.0 / spec.return_size)
+    assert (collect.reward_spread is not None) == (metaworld or box)
+    assert collect.episodes == (4 if metaworld else 16 if box else max(4, min(16, 800 // spec.horizon)))
     assert collect.prefill >= algorithm.learn.batch_size
     assert algorithm.learn.standardize
-    assert config.evaluation.interval == 20
-    iterations = 500 if metaworld else 1000
+    assert config.evaluation.interval == (50 if box else 20)
+    iterations = 500 if metaworld else 2500 if box else 1000
     assert config.total_env_steps == iterations * collect.episodes * spec.horizon
     assert config.total_iterations(spec.horizon) < iterations  # the prefill counts as well
     assert collect.overlap == metaworld  # the others' simulators are fast
-    assert config.primitive == spec.primitive  # type: ignore[attr-defined]
+    primitive = replace(spec.primitive, relative_goal=True) if box else spec.primitive
+    assert config.primitive == primitive  # type: ignore[attr-defined]
+    assert algorithm.plan.every == (20 if box else 0)
+    assert algorithm.learn.hindsight == (0.8 if box else 0.0)
+    assert (collect.reward_floor is not None) == (spec.family == "box_pushing_dense")  # sparse ones pay all at once
+
+
+def test_a_goal_that_jumps_is_not_exchanged_on_a_laptop() -> None:
+    config = preset("top_erl", "top_erl/BoxPushingJumpDense-v0", "laptop")
+    assert config.hyper_parameters.learn.hindsight == 0.0  # type: ignore[attr-defined]
+    assert config.hyper_parameters.plan.every == 20  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("method", ON_POLICY)
@@ -288,7 +298,7 @@ def test_on_policy_methods_on_a_laptop(method: str, task: str) -> None:
     assert algorithm.learn.standardize >= 2
     assert algorithm.learn.precision == "float32"
     assert config.total_env_steps / spec.horizon % algorithm.collect.episodes == 0
-    assert config.evaluation.interval == {50: 10, 100: 10, 250: 5, 500: 5}[spec.horizon]
+    assert config.evaluation.interval == {50: 10, 100: 50, 250: 5, 500: 5}[spec.horizon]
 
 
 def test_short_episodes_have_fewer_instants() -> None:

@@ -24,10 +24,15 @@ class LaptopBudget:
 
 
 def laptop_budget(spec: TaskSpec) -> LaptopBudget:
-    """800 000 control steps, if that is between 4000 and 16 000 episodes; on Meta-World a million, in long episodes."""
+    """800 000 control steps, if that is between 4000 and 16 000 episodes.
+
+    On Meta-World a million, in long episodes; on Box Pushing four million.
+    """
     evaluation_episodes = 100 if spec.horizon <= 50 else 20
     if spec.family == "metaworld":
         return LaptopBudget(2000, 25, evaluation_episodes)
+    if spec.family.startswith("box_pushing"):
+        return LaptopBudget(40_000, 50, evaluation_episodes)
     return LaptopBudget(1000 * max(4, min(16, 800 // spec.horizon)), 50, evaluation_episodes)
 
 
