@@ -10,7 +10,7 @@ from pathlib import Path
 from results.make.runs import Run, read_runs
 from results.make.sweeps import sweep_folders
 
-CLAIMS = ("via_point_reacher", "metaworld", "hopper_jump", "box_pushing")
+CLAIMS = ("via_point_reacher", "metaworld", "hopper_jump", "box_dense", "box_sparse")
 """Folders of `claims/` with runs of TOP-ERL's laptop presets as they are."""
 SWEEPS = ("metaworld50",)
 """Sweeps of the same."""

@@ -14,11 +14,17 @@ _JUMP = {
     "evaluation_return": "return",
 }
 
+_BOX = {
+    "evaluation_success": "success",
+    "evaluation_box_goal_pos_dist": "box to its target (m)",
+    "evaluation_box_goal_rot_dist": "angle to its target (rad)",
+}
 _METHOD_COLORS = dict(zip(METHODS, COLORS, strict=False))
 
 FIGURES = {
     "via_point_reacher": ("via_point_reacher", "seed*", _SUCCESS),
     "hopper_jump": ("hopper_jump", "seed*", _JUMP),
+    "box_dense": ("box_dense", "*", _BOX),
     "fetch_push": ("fetch_push", "seed*", _SUCCESS),
     "comparison_via_point_reacher": ("comparison/via_point_reacher", "*-seed*", _SUCCESS),
     "comparison_reach": ("comparison/reach", "*-seed*", _SUCCESS),

@@ -8,6 +8,8 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
+
 from results.make.markdown import MISSING, number, several, span, table
 from results.make.runs import Run, read_run, read_runs
 
@@ -85,6 +87,27 @@ def hopper(results: Path) -> str:
         )
     header = ("seed", "height, mean", "least", "to the goal, median", "ends upright", "minutes", "minutes to 1.8 m")
     return table(header, rows)
+
+
+def box(results: Path) -> str:
+    """Box Pushing: success, how near the box ends to its target in place and angle, and how long it took."""
+    rows = []
+    for run in [run for reward in ("dense", "sparse") for run in read_runs(results / "claims" / f"box_{reward}")]:
+        distance, angle = run.fresh["box_goal_pos_dist"], run.fresh["box_goal_rot_dist"]
+        near, turned = (np.array(values) <= most for values, most in ((distance, 0.05), (angle, 0.5)))
+        rows.append(
+            (
+                *(f"`{run.task}`", *_trained(run, 0.5)[:2]),
+                *(number(float(near.mean())), number(float(turned.mean()))),
+                *(f"{statistics.median(distance):.3f} m", f"{number(statistics.median(angle))} rad"),
+                *_trained(run, 0.5)[2:],
+            )
+        )
+    header = (
+        *("task", "seed", "success on 100 fresh contexts", "within 5 cm", "within 0.5 rad"),
+        *("to the target, median", "angle, median", "minutes", "minutes to 0.5", "control steps"),
+    )
+    return table(header, rows or [(MISSING,) * len(header)])
 
 
 def comparison_overview(results: Path) -> str:
@@ -252,6 +275,7 @@ LEARNING: dict[str, Callable[[Path], str]] = {
     "backends": backends,
     "metaworld": metaworld,
     "hopper": hopper,
+    "box": box,
     "contact": contact,
     "comparison": comparison_overview,
     "comparison_via_point": partial(comparison, "via_point_reacher"),

@@ -9,8 +9,36 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from top_erl.tasks import GymnasiumTask, PrimitiveConfig, TaskSpec
+from top_erl.tasks import GoalRule, GymnasiumTask, PrimitiveConfig, TaskSpec
 from top_erl.tasks.contract import Array
+
+
+class PointGoals(GoalRule):
+    """The goal of the point mass, with a fault or none."""
+
+    entries = (4, 5)
+
+    def __init__(self, fault: str = "") -> None:
+        self.fault = fault
+        if fault == "moves":
+            self.entries = (0, 5)
+        if fault == "outside":
+            self.entries = (4, 6)
+
+    def reached(self, observation: Array) -> Array:
+        return observation[..., :2]
+
+    def as_goal(self, reached: Array) -> Array:
+        return -reached if self.fault == "other side" else reached
+
+    def with_goal(self, observation: Array, goal: Array) -> Array:
+        changed = super().with_goal(observation, goal)
+        return changed + 1.0 if self.fault == "forgets" else changed
+
+    def reward(self, reached: Array, goal: Array) -> Array:
+        distance: Array = np.linalg.norm(reached - goal[:, None], axis=-1)
+        return -distance[:, 0] if self.fault == "one an episode" else -distance
+
 
 DT, STEPS, STRENGTH = 0.05, 20, 30.0
 

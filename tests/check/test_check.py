@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.check.point import PointMassTask
+from tests.check.point import PointGoals, PointMassTask
 from top_erl.check import Report, check_task, rewards
 from top_erl.cli import main
 from top_erl.errors import UserError
@@ -71,6 +71,23 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "mask": ({"facts": {"context_mask": (4, 9)}}, "error", r"context_mask names entries \[9\]"),
     "mask of nothing": ({"facts": {"context_mask": (0, 1)}}, "warning", r"None of the entries .*; \[4, 5\] do"),
     "unclipped": ({"unclipped": True, "scale": 6.0}, "warning", r"beyond the bounds of the action space"),
+    "goal that moves": (
+        {"facts": {"goal_rule": PointGoals("moves")}},
+        "error",
+        r"Entries \[0\] of the observation, .*change during an episode",
+    ),
+    "goal outside": ({"facts": {"goal_rule": PointGoals("outside")}}, "error", r"entries names \[6\]; .* 0 to 5"),
+    "other goal": ({"facts": {"goal_rule": PointGoals("other side")}}, "warning", r"as_goal must answer the goal"),
+    "goal not kept": (
+        {"facts": {"goal_rule": PointGoals("forgets")}},
+        "error",
+        r"with_goal .*changes entries \[0, 1, 2, 3, 4, 5\]",
+    ),
+    "goal's reward": (
+        {"facts": {"goal_rule": PointGoals("one an episode")}},
+        "error",
+        r"goal_rule\.reward answers with shape \(6,\), not \(6, 20\)",
+    ),
     "not moving": ({"wall": 0.0}, "error", r"measured position never changes"),
 }
 
@@ -87,6 +104,7 @@ def test_nothing_is_found_where_nothing_is_wrong(check: Any) -> None:
     report = check(episodes=8)
     assert [finding for finding in report.findings if finding.about != "success"] == []
     assert all(finding.level == "hint" for finding in report.findings)
+    assert check(episodes=8, facts={"goal_rule": PointGoals()}).findings == report.findings
     assert set(report.numbers) >= {"random movements", "tracking error", "speed"}
 
 
@@ -97,6 +115,7 @@ def test_nothing_is_found_where_nothing_is_wrong(check: Any) -> None:
         "examples.pusher:PusherTask",
         "examples.fetch_push:FetchPushTask",
         "top_erl/ViaPointReacher-v0",
+        "top_erl/BoxPushingDense-v1",
     ],
 )
 def test_examples_and_our_own_task_are_fine(task: str) -> None:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from top_erl.check import context, facts, movement, outcomes, repeatable, rewards, shapes, timing, tracking, units
+from top_erl.check import (
+    context,
+    facts,
+    goals,
+    movement,
+    outcomes,
+    repeatable,
+    rewards,
+    shapes,
+    timing,
+    tracking,
+    units,
+)
 from top_erl.check.findings import Finding, Report
 from top_erl.check.picture import draw_tracking
 from top_erl.check.probe import Evidence, probe
@@ -21,6 +33,7 @@ _LOOKS: tuple[Callable[[Evidence], list[Finding]], ...] = (
     rewards.look,
     outcomes.look,
     context.look,
+    goals.look,
 )
 """What is looked at once a task can be played, one kind of finding each."""
 _ORDER = ("error", "warning", "hint")
