@@ -20,6 +20,8 @@ from top_erl.trust_region import FrobeniusProjection, KlProjection, NoProjection
         {"prefill": 11, "capacity": 10},
         {"reward_scale": 0.0},
         {"reward_spread": 0.0},
+        {"reward_spread": 10.0, "reward_trim": 1.0},
+        {"reward_trim": 0.05},
         {"wide_share": 1.5},
         {"wide_factor": 0.0},
     ],

@@ -31,6 +31,21 @@ def test_what_a_task_pays_in_makes_no_difference(pay: float) -> None:
     torch.testing.assert_close(paid(pay * reward + 7.0 * pay), rewards(reward), rtol=1e-3, atol=1e-3)
 
 
+def test_disasters_count_as_the_best_of_them() -> None:
+    """Of 21 rewards of a step, 0 to 20, the 5 % quantile is 1; the last step has no disaster, and one of its own."""
+    reward = torch.stack((torch.arange(21.0), 100.0 + torch.arange(21.0)), dim=-1)
+    reward[0, 0] = -1000.0
+    plain, trimmed = RewardStandardizer(2, 10.0), RewardStandardizer(2, 10.0, trim=0.05)
+    torch.testing.assert_close(trimmed(reward), reward)  # not fitted yet
+    mended = reward.clone()
+    mended[0] = torch.tensor([1.0, 101.0])
+    plain.fit(mended)
+    trimmed.fit(reward)
+    torch.testing.assert_close(trimmed(reward), plain(mended))
+    assert "floor" in trimmed.state_dict()
+    assert "floor" not in plain.state_dict()  # older checkpoints have none
+
+
 @pytest.mark.parametrize("reward", [torch.zeros(4, 3), torch.full((4, 3), 1e3), torch.full((4, 3), 0.1)])
 def test_returns_that_do_not_differ_are_not_blown_up(reward: Tensor) -> None:
     rewards = RewardStandardizer(3, 20.0)

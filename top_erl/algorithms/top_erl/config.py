@@ -39,6 +39,9 @@ class CollectConfig:
     """Standard deviation that the replay's returns are brought to for the critic, anew in every iteration, after each
     token's mean over the replay was taken off; None: rewards stay as they are (as in the paper). So tasks that pay
     little and tasks that pay much look alike, and so do the beginning of a run and its end."""
+    reward_trim: float = 0.0
+    """Share of the replay's rewards of each token, the worst ones, that count as the best of them (with
+    `reward_spread`): a floor that follows the run, and that each token has for itself."""
     wide_share: float = 0.0
     """Share of the exploring episodes whose noise is `wide_factor` times the policy's: what a narrow policy would never
     try is seen now and then, and off-policy learning needs no correction for it (not in the paper)."""
@@ -64,6 +67,10 @@ class CollectConfig:
             raise UserError("collect.reward_scale must be positive.")
         if self.reward_spread is not None and not self.reward_spread > 0.0:
             raise UserError("collect.reward_spread must be positive; leave it out to take rewards as they are.")
+        if not 0.0 <= self.reward_trim < 1.0:
+            raise UserError("collect.reward_trim must be at least 0 and less than 1.")
+        if self.reward_trim and self.reward_spread is None:
+            raise UserError("collect.reward_trim has an effect with collect.reward_spread only: give that as well.")
         if not (0.0 <= self.wide_share <= 1.0 and self.wide_factor > 0.0):
             raise UserError("collect.wide_share must lie in [0, 1], and collect.wide_factor must be positive.")
         check_timeout(self.timeout)

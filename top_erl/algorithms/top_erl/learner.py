@@ -68,8 +68,8 @@ class TopErlLearner(EpisodicLearner):
         self.anchor = frozen_copy(self.policy)
         self.target_critics = frozen_copy(self.critics)
         self.replay = EpisodeReplay(config.collect.capacity, self.device)
-        spread, horizon = config.collect.reward_spread, self.collector.stored_horizon
-        self.rewards = None if spread is None else RewardStandardizer(horizon, spread).to(self.device)
+        spread, trim, horizon = config.collect.reward_spread, config.collect.reward_trim, self.collector.stored_horizon
+        self.rewards = None if spread is None else RewardStandardizer(horizon, spread, trim).to(self.device)
         self.hindsight = make_hindsight(self.collector.tokenize, learn.hindsight, learn.hindsight_reached)
         self.segmentation = config.segments.build()
         # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.

@@ -4,6 +4,8 @@ Rewards of two tasks may differ by a factor of a thousand, and those of one task
 learned. A critic whose values start near zero spends its first steps on what all episodes have in common, and small
 differences between movements drown in it. Both are taken away before it sees rewards, from the episodes in the replay.
 
+Where few episodes are disasters, they are most of the variance: the worst of each step may count as the best of them.
+
 Axes: `N` stored episodes, `B` episodes, `T` stored steps.
 """
 
@@ -25,10 +27,19 @@ class RewardStandardizer(nn.Module):
     the mean. The statistics are saved with the networks, since values mean nothing without them.
     """
 
-    def __init__(self, steps: int, spread: float) -> None:
-        """Make one for episodes of so many steps: the identity until `fit` is called."""
+    def __init__(self, steps: int, spread: float, trim: float = 0.0) -> None:
+        """Make one for episodes of so many steps: the identity until `fit` is called.
+
+        Args:
+            steps: Stored steps of an episode.
+            spread: Standard deviation that returns are brought to.
+            trim: Share of the stored rewards of each step, the worst ones, that count as the best of them.
+        """
         super().__init__()
-        self.spread = spread
+        self.spread, self.trim = spread, trim
+        if trim:
+            self.register_buffer("floor", torch.full((steps,), -torch.inf))
+            self.floor: Tensor
         self.register_buffer("mean", torch.zeros(steps))
         self.register_buffer("factor", torch.ones(()))
         self.mean: Tensor
@@ -39,6 +50,9 @@ class RewardStandardizer(nn.Module):
         """Take the statistics of stored rewards, [N, T]; those of one episode tell no spread."""
         if len(reward) < 2:
             return
+        if self.trim:
+            self.floor.copy_(reward.quantile(self.trim, dim=0))
+            reward = reward.maximum(self.floor)
         returns = reward.sum(-1)  # [N]
         smallest = (_SMALLEST_SHARE * returns.abs().mean()).clamp_min(_SMALLEST)
         self.mean.copy_(reward.mean(0))
@@ -46,4 +60,6 @@ class RewardStandardizer(nn.Module):
 
     def forward(self, reward: Tensor) -> Tensor:
         """Standardise rewards, [B, T]."""
+        if self.trim:
+            reward = reward.maximum(self.floor)
         return (reward - self.mean) * self.factor
