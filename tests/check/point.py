@@ -22,22 +22,25 @@ class PointGoals(GoalRule):
         self.fault = fault
         if fault == "moves":
             self.entries = (0, 5)
-        if fault == "outside":
-            self.entries = (4, 6)
 
     def reached(self, observation: Array) -> Array:
-        return observation[..., :2]
+        return observation[..., 0] if self.fault == "one number" else observation[..., :2]
 
     def as_goal(self, reached: Array) -> Array:
         return -reached if self.fault == "other side" else reached
 
     def with_goal(self, observation: Array, goal: Array) -> Array:
         changed = super().with_goal(observation, goal)
-        return changed + 1.0 if self.fault == "forgets" else changed
+        return {"forgets": changed + 1.0, "ignores": observation}.get(self.fault, changed)
 
     def reward(self, reached: Array, goal: Array) -> Array:
         distance: Array = np.linalg.norm(reached - goal[:, None], axis=-1)
-        return -distance[:, 0] if self.fault == "one an episode" else -distance
+        answers = {
+            "one an episode": -distance[:, 0],
+            "a third": -distance / 3,
+            "not finite": np.full_like(distance, np.nan),
+        }
+        return answers.get(self.fault, -distance)
 
 
 DT, STEPS, STRENGTH = 0.05, 20, 30.0

@@ -76,18 +76,22 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "error",
         r"Entries \[0\] of the observation, .*change during an episode",
     ),
-    "goal outside": ({"facts": {"goal_rule": PointGoals("outside")}}, "error", r"entries names \[6\]; .* 0 to 5"),
+    "goal's reward": (
+        {"facts": {"goal_rule": PointGoals("one an episode")}},
+        "error",
+        r"goal_rule\.reward answers with shape \(6,\), not \(6, 20\)",
+    ),
+    "what is reached": ({"facts": {"goal_rule": PointGoals("one number")}}, "error", r"reached answers with shape"),
+    "goal's NaN": ({"facts": {"goal_rule": PointGoals("not finite")}}, "error", r"reward answers with NaN"),
     "other goal": ({"facts": {"goal_rule": PointGoals("other side")}}, "warning", r"as_goal must answer the goal"),
     "goal not kept": (
         {"facts": {"goal_rule": PointGoals("forgets")}},
         "error",
         r"with_goal .*changes entries \[0, 1, 2, 3, 4, 5\]",
     ),
-    "goal's reward": (
-        {"facts": {"goal_rule": PointGoals("one an episode")}},
-        "error",
-        r"goal_rule\.reward answers with shape \(6,\), not \(6, 20\)",
-    ),
+    "goal not shown": ({"facts": {"goal_rule": PointGoals("ignores")}}, "error", r"does not show another goal"),
+    "goal in other units": ({"facts": {"goal_rule": PointGoals("a third")}}, "warning", r"follows .*correlation 1\.00"),
+    "goal and early end": ({"facts": {"goal_rule": PointGoals()}, "edge": 0.1}, "error", r"no last observation"),
     "not moving": ({"wall": 0.0}, "error", r"measured position never changes"),
 }
 

@@ -63,6 +63,9 @@ def _assert_good_ones_are_as_ever(outcomes: EpisodeOutcomes, seeds: list[int], t
     expected = _play(LocalPlayer(TASKS[task]()), seeds, task)
     np.testing.assert_array_equal(outcomes.observation[good], expected.observation[good])
     np.testing.assert_array_equal(outcomes.reward[good], expected.reward[good])
+    if expected.last is not None and good:
+        assert outcomes.last is not None
+        np.testing.assert_array_equal(outcomes.last[good], expected.last[good])
     for name, values in expected.metrics.items():
         np.testing.assert_array_equal(outcomes.metrics[name][good], values[good])
     for row, failure in outcomes.failures.items():

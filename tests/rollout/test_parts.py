@@ -64,6 +64,10 @@ def _assert_as_whole(seen: list[EpisodeStarts], outcomes: EpisodeOutcomes, seeds
         alone = task.play(_references(len(seeds))[row : row + 1])
         np.testing.assert_array_equal(outcomes.observation[row], alone.observation[0])
         np.testing.assert_array_equal(outcomes.reward[row], alone.reward[0])
+        assert outcomes.last is not None
+        assert alone.last is not None
+        np.testing.assert_array_equal(outcomes.last[row], alone.last[0])
+        assert outcomes.last[row, 0] == _references(len(seeds))[row, -1, 0]  # where it was told to go at last
         assert outcomes.metrics["distance"][row] == alone.metrics["distance"][0]
         for cut, instant in zip(cuts, seen, strict=True):
             assert row not in instant.failures
@@ -136,6 +140,7 @@ def test_what_was_not_asked_for_is_no_obstacle(pool: WorkerPool) -> None:
         "top_erl/ViaPointReacherJump-v0",
         "top_erl/HopperJumpSparse-v0",
         "top_erl/BoxPushingJumpDense-v0",
+        "top_erl/BoxPushingSparse-v1",
         "metaworld/push-jump-v3",
     ],
 )
@@ -156,6 +161,8 @@ def test_a_task_in_parts_is_the_task(id: str) -> None:
     parts = task.play(steps[:, cuts[-1] :])
     np.testing.assert_array_equal(parts.observation, whole.observation)
     np.testing.assert_array_equal(parts.reward, whole.reward)
+    assert (whole.last is None) == (spec.goal_rule is None)
+    np.testing.assert_array_equal(parts.last, whole.last)  # type: ignore[arg-type]
     for name, values in whole.metrics.items():
         np.testing.assert_array_equal(parts.metrics[name], values)
     task.close()

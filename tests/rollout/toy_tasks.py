@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 
 from top_erl.errors import UserError
-from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, GymnasiumTask, PrimitiveConfig, Task, TaskSpec
+from top_erl.tasks import EpisodeOutcomes, EpisodeStarts, GoalRule, GymnasiumTask, PrimitiveConfig, Task, TaskSpec
 from top_erl.tasks.contract import Array
 
 SPEC = TaskSpec(
@@ -179,6 +179,22 @@ class PointEnv(gym.Env[Any, Any]):
         return np.array([self.place[0], self.goal])
 
 
+class PointGoals(GoalRule):
+    """Where the point should be."""
+
+    entries = (1,)
+
+    def reached(self, observation: Array) -> Array:
+        return observation[..., :1]
+
+    def as_goal(self, reached: Array) -> Array:
+        return reached
+
+    def reward(self, reached: Array, goal: Array) -> Array:
+        distance: Array = np.abs(reached - goal[:, None])[..., 0]
+        return -distance
+
+
 class PointTask(GymnasiumTask):
     """`PointEnv` as a task; its observation does not say how fast the point moves."""
 
@@ -190,6 +206,7 @@ class PointTask(GymnasiumTask):
         dt=0.1,
         metrics=("distance",),
         primitive=PrimitiveConfig(num_basis=2, tau=0.8),
+        goal_rule=PointGoals(),
     )
 
     def make_env(self) -> gym.Env[Any, Any]:

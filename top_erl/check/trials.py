@@ -35,6 +35,8 @@ class Trial:
     """Positions, then velocities, [T, 2D]."""
     observation: Array
     """Before each step, [T, S]."""
+    last: Array | None
+    """After the last step, [S]; only of tasks with a goal rule."""
     reward: Array
     """Of each step, [T]."""
     metrics: dict[str, float]
@@ -92,6 +94,7 @@ def play(task: Task, seed: int, params: Array | None, primitive: Primitive, gain
         start_velocity=speed,
         reference=moved,
         observation=observation,
+        last=None if outcomes.last is None else np.array(outcomes.last[0]),
         reward=np.array(outcomes.reward[0]),
         metrics={name: float(values[0]) for name, values in outcomes.metrics.items()},
         position=position,

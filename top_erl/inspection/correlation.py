@@ -91,7 +91,8 @@ def correlation_map(agent: Agent, seed: int = 0) -> CorrelationMap:
 def _cut(learner: EpisodicLearner) -> str:
     """How a method cuts episodes when it learns; this leaves its traces in the map."""
     if isinstance(learner, TopErlLearner):
-        return "random segments" if learner.config.segments.kind == "random" else "fixed segments"
+        cuts = {"random": "random segments", "rests": "segments to the end"}
+        return cuts.get(learner.config.segments.kind, "fixed segments")
     return "fixed segments" if isinstance(learner, TceLearner) else "whole episodes"
 
 

@@ -17,7 +17,7 @@ from top_erl.rollout.plans import Plans
 from top_erl.rollout.replay import EpisodeBatch
 from top_erl.tasks import TaskSpec
 from top_erl.tasks.contract import Array
-from top_erl.tasks.goals import GoalRule
+from top_erl.tasks.goals import GoalRule, without_goal
 from top_erl.trust_region.gaussian import Gaussian
 
 
@@ -108,19 +108,15 @@ class EpisodeTokenizer:
 
     def _without_goal(self, rollout: Rollout, rule: GoalRule) -> Array:
         """What was reached after each step, and what the step paid whatever the goal is, [B, N, R + 1]."""
-        if rollout.last is None:
+        last, count = rollout.last, len(rollout.reward)
+        if last is None and count:
             raise UserError(
-                f"{self.spec.id} has a goal_rule and does not tell its last observation: return it as last."
+                f"{self.spec.id} has a goal_rule and does not tell the last observation of all its episodes "
+                "(EpisodeOutcomes.last; of those that end early there is none): use --learn.hindsight 0."
             )
-        after = np.concatenate((rollout.state[:, 1:, :-1], rollout.last[:, None]), axis=1)  # [B, N, S]
-        goal = rollout.state[:, 0, list(rule.entries)]
-        if (after[..., list(rule.entries)] != goal[:, None]).any():
-            raise UserError(
-                f"The goal of {self.spec.id} (entries {list(rule.entries)} of its observation) changes during an "
-                "episode, so that it cannot be exchanged: use --learn.hindsight 0."
-            )
-        reached = rule.reached(after)
-        return np.concatenate((reached, (rollout.reward - rule.reward(reached, goal))[..., None]), axis=-1)
+        last = np.zeros((count, self.spec.observation_dim)) if last is None else last
+        observation = np.concatenate((rollout.state[..., :-1], last[:, None]), axis=1)  # [B, N + 1, S]
+        return without_goal(self.spec.id, rule, observation, rollout.reward)
 
 
 def _float32(values: Array) -> Tensor:

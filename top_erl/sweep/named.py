@@ -16,6 +16,8 @@ from top_erl.tasks.metaworld.facts import task_id
 METHODS = ("top_erl", "tce", "bbrl_cov", "ppo", "gsde", "gtrxl", "sac", "pink")
 """The methods of Fig. 4."""
 _BOX_DENSE, _BOX_SPARSE = "top_erl/BoxPushingDense-v0", "top_erl/BoxPushingSparse-v0"
+_PUBLISHED: Options = {"plan.every": "0", "segments.kind": "random", "learn.hindsight": "0"}
+"""What ablations are ablations of, also where a laptop preset does something else."""
 _TARGETS: Mapping[str, Options] = {name: {"learn.target": name} for name in ("v", "q", "clipped", "ensemble")}
 _COMPONENTS: Mapping[str, Options] = {
     "full": {},
@@ -39,7 +41,7 @@ def _compared(name: str, *tasks: str) -> Sweep:
 
 
 def _ablation(name: str, variants: Mapping[str, Options], *tasks: str) -> Sweep:
-    return Sweep(name, tasks, variants=variants)
+    return Sweep(name, tasks, variants={variant: {**_PUBLISHED, **options} for variant, options in variants.items()})
 
 
 NAMED = {

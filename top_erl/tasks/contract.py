@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.errors import UserError
-from top_erl.tasks.goals import GoalRule
+from top_erl.tasks.goals import GoalRule, check_rule
 
 Array = NDArray[np.float64]
 
@@ -94,6 +94,8 @@ class TaskSpec:
                 raise UserError(f"{self.id} has {len(given)} {what}; name all {self.num_dof} degrees of freedom.")
         if "success_any" in self.metrics and "success" not in self.metrics:
             raise UserError(f"{self.id} names the metric success_any; its metrics must name success as well.")
+        if self.goal_rule is not None:
+            check_rule(self.id, self.goal_rule, self.observation_dim)
 
     @property
     def duration(self) -> float:
@@ -140,7 +142,8 @@ class EpisodeOutcomes:
     failures: Mapping[int, EpisodeFailure] = field(default_factory=dict)
     """Episodes that could not be played to the end, and why; their rows mean nothing. A task need not fill this in."""
     last: Array | None = None
-    """Raw observation after the last step, [B, S]; only a task with a `goal_rule` needs to tell it."""
+    """Raw observation after the last step, [B, S]; only a task with a `goal_rule` needs to tell it, and only of
+    episodes that last the whole horizon."""
 
 
 class Task(ABC):

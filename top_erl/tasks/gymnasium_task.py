@@ -175,7 +175,8 @@ class GymnasiumTask(Task):
                 metrics[name][index] = value
             if last is not None:
                 last[index] = episode.observation
-        return EpisodeOutcomes(observation, reward, metrics, last=last)
+        ended_early = any(episode.step < spec.horizon for episode in episodes)  # then no goal decides what is paid
+        return EpisodeOutcomes(observation, reward, metrics, last=None if ended_early else last)
 
     def frames(self, seed: int, reference: Array, every: int = 1) -> list[NDArray[np.uint8]]:
         """Play one episode, reference [T, 2D]; the environment's picture after each `every`-th step and the last."""

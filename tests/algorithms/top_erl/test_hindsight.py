@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from tests.algorithms.top_erl.tiny import TinyGoals, TinyTask, tiny_config, tiny_learner
+from tests.rollout.failing_tasks import BEGIN, PLAY, RAISES, FailingSteps
+from tests.rollout.toy_tasks import PointEnv, PointTask
+from top_erl.algorithms.top_erl.batches import Batches
 from top_erl.algorithms.top_erl.learner import TopErlLearner
 from top_erl.config.changes import changed
 from top_erl.errors import UserError
 from top_erl.experiment.presets import preset
 from top_erl.experiment.training import Training
+from top_erl.models import GaussianPolicy, PolicyConfig
+from top_erl.primitives import make_primitive
+from top_erl.rollout.collector import EpisodeCollector
+from top_erl.rollout.player import LocalPlayer
 from top_erl.rollout.replay import EpisodeBatch
+from top_erl.rollout.tokens import EpisodeTokenizer, TokenRewards
+from top_erl.tasks import TaskSpec
+
+
+class EndingEnv(PointEnv):
+    """The point's environment, which ends after three steps."""
+
+    def reset(self, **how: Any) -> tuple[Any, dict[str, Any]]:
+        self.count = 0
+        return super().reset(**how)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        observation, reward, _, truncated, info = super().step(action)
+        return observation, reward, self.count == 3, truncated, info
+
+
+class EndingTask(PointTask):
+    """The same as a task."""
+
+    def make_env(self) -> EndingEnv:
+        return EndingEnv()
+
 
 DOF = 2
 TARGET = slice(0, DOF)
@@ -143,8 +174,55 @@ def test_a_task_that_does_not_tell_its_last_observation_is_told_so(monkeypatch: 
     play = task.play
     monkeypatch.setattr(task, "play", lambda reference: replace(play(reference), last=None))
     learner = tiny_learner(tiny_config(learn={"hindsight": 0.5}), task=task)
-    with pytest.raises(UserError, match="return it as last"):
+    with pytest.raises(UserError, match=r"EpisodeOutcomes\.last"):
         learner.prefill()
+
+
+def test_iterations_in_which_all_episodes_fail_are_left_out() -> None:
+    """An iteration of one episode that fails stores none, as without exchanged goals."""
+    task, spec = FailingSteps(), PointTask.spec
+    tokenize = EpisodeTokenizer(spec, TokenRewards(), goal_rule=spec.goal_rule)
+    collector = EpisodeCollector(LocalPlayer(task), spec, make_primitive(spec.primitive, 1, spec.dt), seed=0)
+    collector.tokenize = tokenize
+    policy = GaussianPolicy(PolicyConfig(hidden=(4,)), 3, collector.primitive.num_params)
+    for seeds, stored in (([PLAY + RAISES], 0), ([BEGIN + RAISES, 1], 1)):
+        rollout, _ = collector.play(policy, seeds)
+        episodes = collector.stored(rollout)
+        assert episodes.goalless is not None
+        assert episodes.goalless.shape == (stored, spec.horizon, 2)
+
+
+def test_an_episode_that_ends_early_has_no_goal_to_exchange() -> None:
+    """What is paid after the end follows from no goal."""
+    task, spec = EndingTask(), PointTask.spec
+    task.begin([0])
+    outcomes = task.play(np.zeros((1, spec.horizon, 2)))
+    assert outcomes.last is None
+    collector = EpisodeCollector(LocalPlayer(task), spec, make_primitive(spec.primitive, 1, spec.dt), seed=0)
+    collector.tokenize = EpisodeTokenizer(spec, TokenRewards(), goal_rule=spec.goal_rule)
+    policy = GaussianPolicy(PolicyConfig(hidden=(4,)), 3, collector.primitive.num_params)
+    with pytest.raises(UserError, match="of those that end early there is none"):
+        collector.stored(collector.play(policy, [0])[0])
+
+
+@pytest.mark.parametrize("entries", [(), (0, 0), (-1,), (4,)], ids=str)
+def test_entries_that_no_observation_has_are_refused(entries: tuple[int, ...]) -> None:
+    rule = TinyGoals(2, sparse=False)
+    rule.entries = entries
+    with pytest.raises(UserError, match=r"goal_rule with entries .* 0 to 3"):
+        TaskSpec("tests/Tiny-v0", 4, 2, 12, dt=0.1, metrics=("distance",), goal_rule=rule)
+    with pytest.raises(UserError, match="give an object of a class of GoalRule"):
+        TaskSpec("tests/Tiny-v0", 4, 2, 12, dt=0.1, metrics=("distance",), goal_rule=TinyGoals)  # type: ignore[arg-type]
+
+
+def test_the_batch_that_diverged_is_the_one_with_its_goals() -> None:
+    learner = _learner()
+    batches = Batches(learner.replay, 4, torch.Generator().manual_seed(5), learner.hindsight)
+    drawn = [batches.draw() for _ in range(3)]
+    for number, batch in enumerate(drawn, start=1):
+        again = batches.again(number)
+        for name, tensor in batch.tensors().items():
+            assert torch.equal(again[name], tensor)
 
 
 def test_a_goal_that_moves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -338,6 +338,12 @@ def test_entropy_bound_reaches_both_kinds_of_step(monkeypatch: pytest.MonkeyPatc
         {"learn": {"standardize": True}},
         {"collect": {"reward_spread": 10.0, "wide_share": 0.5}},
         {"learn": {"hindsight": 0.8}},
+        {
+            "learn": {"hindsight": 0.8, "standardize": True},
+            "collect": {"reward_spread": 10.0, "wide_share": 0.5},
+            "segments": {"kind": "rests"},
+            "plan": {"every": 4},
+        },
         {"collect": {"reward_spread": 10.0, "reward_trim": 0.1}},
     ],
     ids=str,

@@ -182,7 +182,7 @@ class TopErlConfig(AlgorithmConfig):
         if self.learn.hindsight and self.trust_region.anchor == "behaviour":
             raise UserError(
                 "With learn.hindsight the policy is asked for goals that it has not acted for, so there is no "
-                "behaviour to measure from: use --trust-region.anchor ema."
+                "behaviour to measure from: use --trust-region.anchor ema, or --learn.hindsight 0."
             )
 
     @property
@@ -195,8 +195,14 @@ class TopErlConfig(AlgorithmConfig):
         """The form in which the replay holds episodes."""
         collect, behaviour = self.collect, self.trust_region.anchor == "behaviour"
         rewards = (collect.reward_scale, collect.reward_shift, collect.reward_floor)
-        wide, goalless = (collect.wide_share, collect.wide_factor), self.learn.hindsight > 0.0
-        return StoredEpisodes(collect.stride, *rewards, behaviour, *wide, goalless)
+        return StoredEpisodes(
+            collect.stride,
+            *rewards,
+            behaviour=behaviour,
+            wide_share=collect.wide_share,
+            wide_factor=collect.wide_factor,
+            goalless=self.learn.hindsight > 0.0,
+        )
 
     @property
     def replanning(self) -> PlanConfig:

@@ -13,7 +13,7 @@ Axes: `C` critics, `B` episodes, `K` segments, `L` actions per segment, `T` stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -28,10 +28,11 @@ from top_erl.algorithms.ranking import CriticRanking, rank_movements
 from top_erl.algorithms.saved_state import check_episodes
 from top_erl.algorithms.setup import Setup
 from top_erl.algorithms.stats import CriticStats, PolicyStats, columns, mean_stats, named_numbers, trust_region_stats
+from top_erl.algorithms.top_erl.batches import Batches
 from top_erl.algorithms.top_erl.config import TopErlConfig
 from top_erl.algorithms.top_erl.hindsight import make_hindsight
 from top_erl.algorithms.top_erl.regeneration import Regeneration, check_conditions
-from top_erl.algorithms.top_erl.rewards import RewardStandardizer
+from top_erl.algorithms.top_erl.rewards import make_rewards
 from top_erl.algorithms.top_erl.segments import Segments
 from top_erl.algorithms.top_erl.targets import TARGETS, Future
 from top_erl.errors import UserError
@@ -68,15 +69,12 @@ class TopErlLearner(EpisodicLearner):
         self.anchor = frozen_copy(self.policy)
         self.target_critics = frozen_copy(self.critics)
         self.replay = EpisodeReplay(config.collect.capacity, self.device)
-        spread, trim, horizon = config.collect.reward_spread, config.collect.reward_trim, self.collector.stored_horizon
-        self.rewards = None if spread is None else RewardStandardizer(horizon, spread, trim).to(self.device)
+        horizon = self.collector.stored_horizon
+        self.rewards = make_rewards(config.collect, horizon, self.device)
         self.hindsight = make_hindsight(self.collector.tokenize, learn.hindsight, learn.hindsight_reached)
         self.segmentation = config.segments.build()
-        # Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
-        steps = torch.arange(horizon, dtype=torch.float64, device=self.device)
-        steps, dt = steps * config.collect.stride, setup.spec.dt
-        self.regenerate = Regeneration(
-            self.primitive, self.primitive.grid((steps + 1) * dt, steps * dt, dtype=torch.float32)
+        self.regenerate = Regeneration.of_tokens(
+            self.primitive, horizon, config.collect.stride, setup.spec.dt, self.device
         )
 
     def make_networks(self) -> None:
@@ -150,20 +148,19 @@ class TopErlLearner(EpisodicLearner):
     def train_critic(self, count: int, generator: torch.Generator, bound: float | None) -> CriticStats | None:
         """All critic steps of an iteration, each on a batch of its own."""
         learn = self.config.learn
-        drawn: list[Tensor] = []
+        batches = Batches(self.replay, learn.batch_size, generator, self.hindsight)
         projected: Gaussian | None = None
         if self.rewards is not None and count:
             self.rewards.fit(self.replay.rewards)
-        steps: GradientSteps[CriticStats] = GradientSteps("critic", learn.critic_rate, self._batches(drawn))
+        steps: GradientSteps[CriticStats] = GradientSteps("critic", learn.critic_rate, batches.again)
         with steps:
             for _ in range(count):
-                drawn.append(self.replay.draw(learn.batch_size, generator))  # [B]
-                batch = self.replay.gather(drawn[-1])
-                if self.hindsight is not None:  # the policy is asked anew, for other goals
-                    batch = self.hindsight(batch, generator)
-                else:
-                    projected = projected or self._project_replay(bound)  # the policy stands still: once for all steps
-                gaussian = projected and replace(projected, mean=projected.mean[send(drawn[-1], self.device)])
+                batch = batches.draw()
+                if (
+                    self.hindsight is None
+                ):  # the policy stands still: once for all steps; else it is asked for new goals
+                    projected = projected or self._project_replay(bound)
+                gaussian = projected and replace(projected, mean=projected.mean[send(batches.places, self.device)])
                 steps.add(self.critic_step(self.seen_by_critic(batch), generator, bound, gaussian))
                 self.collector.go_on()
         return mean_stats(steps.stats, CriticStats)
@@ -227,12 +224,11 @@ class TopErlLearner(EpisodicLearner):
     def train_policy(self, count: int, generator: torch.Generator, bound: float | None) -> PolicyStats | None:
         """All policy steps of an iteration; the last one measures the trust region too."""
         learn = self.config.learn
-        drawn: list[Tensor] = []
-        steps: GradientSteps[PolicyStats] = GradientSteps("policy", learn.policy_rate, self._batches(drawn))
+        batches = Batches(self.replay, learn.batch_size, generator)
+        steps: GradientSteps[PolicyStats] = GradientSteps("policy", learn.policy_rate, batches.again)
         with steps:
             for number in range(1, count + 1):
-                drawn.append(self.replay.draw(learn.batch_size, generator))  # [B]
-                steps.add(self.policy_step(self.replay.gather(drawn[-1]), generator, bound, measure=number == count))
+                steps.add(self.policy_step(batches.draw(), generator, bound, measure=number == count))
                 self.collector.go_on()
         return mean_stats(steps.stats, PolicyStats)
 
@@ -319,10 +315,6 @@ class TopErlLearner(EpisodicLearner):
         return self.target.combine(in_mode(self.critics, training=False).last_value(sequences))[:, 0]
 
     # ------------------------------------------------------------------ divergence and saving
-
-    def _batches(self, drawn: list[Tensor]) -> Callable[[int], dict[str, Tensor]]:
-        """The batch of a step, counted from 1, from the places in the replay that were drawn for each."""
-        return lambda number: self.replay.gather(drawn[number - 1]).tensors()
 
     def replay_state(self) -> dict[str, Tensor]:
         """The stored episodes."""

@@ -32,6 +32,17 @@ class Regeneration:
         """Prepare for a primitive on the times of an episode."""
         self.primitive, self.grid = primitive, grid
 
+    @classmethod
+    def of_tokens(
+        cls, primitive: Primitive, horizon: int, stride: int, dt: float, device: torch.device
+    ) -> Regeneration:
+        """Prepare for stored episodes of so many tokens, m control steps apart.
+
+        Stored action j was tracked from time m·j·dt on and describes the reference at (m·j + 1)·dt.
+        """
+        steps = torch.arange(horizon, dtype=torch.float64, device=device) * stride
+        return cls(primitive, primitive.grid((steps + 1) * dt, steps * dt, dtype=torch.float32))
+
     def __call__(self, batch: EpisodeBatch, segments: Segments, params: Tensor, condition: str) -> Tensor:
         """Actions of the segments under new parameters, [B, K, P] → [B, K, L, 2D].
 

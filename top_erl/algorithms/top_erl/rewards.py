@@ -14,6 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from top_erl.algorithms.top_erl.config import CollectConfig
+
 _SMALLEST_SHARE = 1e-4
 """Returns that spread by less than this share of their size are not blown up any further: rounding would be."""
 _SMALLEST = 1e-6
@@ -63,3 +65,9 @@ class RewardStandardizer(nn.Module):
         if self.trim:
             reward = reward.maximum(self.floor)
         return (reward - self.mean) * self.factor
+
+
+def make_rewards(collect: CollectConfig, steps: int, device: torch.device) -> RewardStandardizer | None:
+    """The standardiser that is configured; None if rewards stay as they are."""
+    spread = collect.reward_spread
+    return None if spread is None else RewardStandardizer(steps, spread, collect.reward_trim).to(device)

@@ -208,7 +208,7 @@ class SegmentsConfig:
     """Length as a fraction of the episode (fixed_length), rounded to whole tokens: of 25 tokens, 0.05, 0.1 and 0.5 are
     1, 2 and 12, so 4, 8 and 48 %."""
     whole: float = 0.25
-    """Share of the cuts that are the whole episode (rests), which each episode's first movement is valued by."""
+    """Share of the cuts that are whole episodes (rests): what a first plan that is valued to the end asks for."""
 
     def __post_init__(self) -> None:
         """Check the values."""
