@@ -47,7 +47,8 @@ def _mean(runs: list[Run], metric: str, unit: str = "") -> tuple[str, ...]:
     if not runs:
         return (MISSING,) * 4
     mean = float(np.mean([run.fresh_mean(metric) or 0.0 for run in runs]))
-    return f"{number(mean)}{unit}", *_made(runs)
+    (task,) = {run.task for run in runs}  # another observation is another row
+    return f"{number(mean)}{unit}{' (v1)' if task.endswith('-v1') else ''}", *_made(runs)
 
 
 def _made(runs: list[Run]) -> tuple[str, str, str]:

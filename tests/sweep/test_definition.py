@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from top_erl.errors import UserError
+from top_erl.sweep.cell import cell_config
 from top_erl.sweep.definition import Sweep, read_sweep, sweep_from_dict, write_sweep
 from top_erl.sweep.named import METHODS, NAMED, named_sweep
 from top_erl.sweep.source import read_definition, seeds_from_text
@@ -68,6 +70,18 @@ def test_the_papers_experiments() -> None:
     assert set(METHODS) == set(NAMED["metaworld50"].methods)
     with pytest.raises(UserError, match="did you mean 'box-dense'"):
         named_sweep("box-dens")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name.startswith("ablation-")])
+def test_ablations_are_of_the_published_method(name: str) -> None:
+    """At laptop scale too, where Box Pushing's preset is another; and no two variants are the same."""
+    cells = [cell for cell in NAMED[name].cells() if cell.seed == 0 and cell.task.startswith("top_erl/BoxPushingDense")]
+    algorithms = [cell_config(cell).to_dict()["algorithm"] for cell in cells]
+    assert len({json.dumps(algorithm, sort_keys=True) for algorithm in algorithms}) == len(cells) == len(algorithms)
+    for algorithm in algorithms:
+        assert algorithm["plan"]["every"] == 0
+        assert algorithm["learn"]["hindsight"] == 0.0
+        assert algorithm["segments"]["kind"] != "rests"
 
 
 def test_a_file_round_trip(tmp_path: Path) -> None:

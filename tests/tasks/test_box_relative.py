@@ -1,4 +1,4 @@
-"""Version 1 of Box Pushing: version 0 in every number, and poses seen from the box, against SciPy's rotations."""
+"""Box Pushing v1: v0 in every number, and poses seen from the box, against SciPy's rotations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _pushed(env: gym.Env[Array, Array], seed: int) -> tuple[list[Array], list[fl
 
 
 @pytest.mark.parametrize("variant", ["Dense", "Sparse"])
-def test_the_same_episode_as_in_version_0(variant: str) -> None:
+def test_the_same_episode_as_in_v0(variant: str) -> None:
     plain, paid = _pushed(gym.make(f"top_erl/BoxPushing{variant}-v0"), 3)
     relative, paid_too = _pushed(gym.make(f"top_erl/BoxPushing{variant}-v1"), 3)
     assert paid == paid_too

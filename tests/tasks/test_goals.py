@@ -14,8 +14,9 @@ from top_erl.tasks.box_pushing.env import (
     BoxPushingRelativeSparseEnv,
     BoxPushingSparseEnv,
 )
+from top_erl.tasks.box_pushing.goals import BoxGoals
 from top_erl.tasks.box_pushing.poses import draw_pose
-from top_erl.tasks.box_pushing.rewards import BoxGoals, rotation_distance
+from top_erl.tasks.box_pushing.rewards import rotation_distance
 from top_erl.tasks.box_pushing.task import (
     BoxPushingDense,
     BoxPushingRelativeDense,

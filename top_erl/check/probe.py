@@ -38,8 +38,8 @@ class Evidence:
     still: list[Trial]
     """Standing still, one trial per seed."""
     random: list[Trial]
-    """Random movements on the same seeds, as an untrained policy makes them. The second half has the movements of the
-    first."""
+    """Random movements on the same seeds, as an untrained policy makes them with the task's own primitive. The second
+    half has the movements of the first."""
     small: list[Trial]
     """A few small movements around where the robot starts."""
 

@@ -178,7 +178,8 @@ class RunConfig:
     method: str = "top_erl"
     """Learning method; all of them are named above, and `top-erl methods` says what they are."""
     scale: Scale = "laptop"
-    """Preset the other options start from: laptop (minutes on two cores) or paper (the published settings)."""
+    """Preset the other options start from: laptop (minutes on two cores; on Box Pushing more than an hour) or paper
+    (the published settings)."""
     seed: int = 0
     """Seed of everything random."""
     total_env_steps: int = 200_000

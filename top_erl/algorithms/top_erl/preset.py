@@ -142,7 +142,8 @@ _LAPTOP_BOX: dict[str, Any] = {
     "plan.every": 20,
 }
 """Several plans an episode, valued to its end, which is what the critic is trained with; episodes count for other
-targets too. `results/archive/box_hindsight/` has what each of these gave."""
+targets too. `results/archive/box_hindsight/` has what these gave, one after the other; the entropy bound, which keeps
+noise alive, is not among it, and what rewards and noise gave was not taken apart."""
 _LAPTOP_FAMILY: dict[str, dict[str, Any]] = {
     # A task of one's own, of which nothing is known: rewards of any size, and noise that is right for neither finding
     # an object nor placing it. Found on the example of a contact task.

@@ -1,7 +1,7 @@
 """Box Pushing as a plain Gymnasium step environment.
 
 Observation (28): joint positions 7, joint velocities 7, box position 3 and quaternion 4, target position 3 and
-quaternion 4. Action (7): torques in units of 10 Nm, added to what holds the arm up.
+quaternion 4; the relative variants have 15 more. Action (7): torques in units of 10 Nm, added to what holds the arm up.
 
 Poses in the observation and in the reward, and the torques that hold the arm up, are those at the beginning of the last
 physics step, 0.002 s before the joint positions: nothing is recomputed after stepping. The paper's environment does
@@ -42,7 +42,7 @@ _ROD_HEIGHT = 0.15
 
 
 class BoxPushingEnv(gym.Env[Array, Array]):
-    """Seven torques in [-1, 1], 100 steps; `sparse` and `random_start` tell the four variants apart.
+    """Seven torques in [-1, 1], 100 steps; `sparse` and `random_start` tell the variants apart.
 
     The last step truncates, and also terminates if the box is at the target. `info` holds `num_steps`, `episode_end`,
     and, at the last step (zero before), `is_success`, `box_goal_pos_dist`, `box_goal_rot_dist`, `episode_energy`.

@@ -1,6 +1,6 @@
-"""What version 1 of Box Pushing observes besides: the target as seen from the box, and where in the box the rod is.
+"""What Box Pushing v1 observes besides: the target as seen from the box, and where in the box the rod is.
 
-All of it follows from the 28 entries of version 0. But a box that must turn left or right by the shorter way is told so
+All of it follows from the 28 entries of v0. But a box that must turn left or right by the shorter way is told so
 there by the sign of a polynomial of fourth degree in two quaternions, which a small network learns late; here by the
 sign of one entry.
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 PLAIN = 28
-"""Entries of version 0, which come first."""
+"""Entries of v0, which come first."""
 ENTRIES = (
     *("rod tip " + axis for axis in "xyz"),
     *("cos of the box's yaw", "sin of the box's yaw", "cos of the target's yaw", "sin of the target's yaw"),
@@ -25,13 +25,13 @@ ENTRIES = (
 )
 """What comes after them."""
 SIZE = PLAIN + len(ENTRIES)
-"""Entries of version 1."""
+"""Entries of v1."""
 _TIP = slice(PLAIN, PLAIN + 3)
 _SMALLEST = 1e-6
 
 
 def with_relative(observation: Array, rod_tip: Array) -> Array:
-    """The observation of version 1, [..., 43], from that of version 0, [..., 28], and the rod's tip, [..., 3]."""
+    """The observation of v1, [..., 43], from that of v0, [..., 28], and the rod's tip, [..., 3]."""
     box, target = observation[..., 14:16], observation[..., 21:23]
     box_cos, box_sin = _yaw(observation[..., 17], observation[..., 20])
     target_cos, target_sin = _yaw(observation[..., 24], observation[..., 27])
@@ -47,7 +47,7 @@ def with_relative(observation: Array, rod_tip: Array) -> Array:
 
 
 def with_target(observation: Array, target: Array) -> Array:
-    """The same observation of version 1, [..., 43], if the target, [..., 7], had been another one."""
+    """The same observation of v1, [..., 43], if the target, [..., 7], had been another one."""
     plain = observation[..., :PLAIN].copy()
     plain[..., 21:28] = target
     return with_relative(plain, observation[..., _TIP])

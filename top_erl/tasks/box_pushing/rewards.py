@@ -10,15 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from top_erl.tasks.box_pushing.arm import POINTING_DOWN, POSITION_MAX, POSITION_MIN, VELOCITY_MAX
-from top_erl.tasks.box_pushing.poses import LOW
-from top_erl.tasks.box_pushing.relative import with_target
-from top_erl.tasks.goals import GoalRule
-
-Array = NDArray[np.float64]
 
 SUCCESS_DISTANCE = 0.05
 """Metres that the box may be away from the target at the end."""
@@ -28,7 +20,6 @@ DISTANCE_COST = 3.5
 """What the dense variant takes off at every step for each metre of the box from the target; half a turn costs 1."""
 FINAL_DISTANCE_COST, FINAL_ROTATION_COST = 350.0, 100.0
 """What the sparse variant takes off at the last step for each metre, and for half a turn."""
-_SMALLEST_YAW = 1e-3
 _TILT_ALLOWED = math.pi / 4
 _NEAREST_ROD = 0.05
 _LIMITS = tuple(zip(POSITION_MIN.tolist(), POSITION_MAX.tolist(), VELOCITY_MAX.tolist(), strict=True))
@@ -94,50 +85,6 @@ def sparse_reward(now: Measurements, last: bool) -> float:
         pose = FINAL_DISTANCE_COST * now.box_distance + FINAL_ROTATION_COST * now.box_rotation / math.pi
         reward -= pose + 50.0 * now.joint_speed
     return reward
-
-
-class BoxGoals(GoalRule):
-    """What is paid for the box's pose; a pose is a position, [3], and a quaternion, [4]."""
-
-    entries = tuple(range(21, 28))
-
-    def __init__(self, sparse: bool) -> None:
-        """Pay at every step, or at the last one only."""
-        self._sparse = sparse
-
-    def reached(self, observation: Array) -> Array:
-        """The box's pose, [..., 7]."""
-        return observation[..., 14:21]
-
-    def as_goal(self, reached: Array) -> Array:
-        """A target at the box's place and with its yaw, [..., 7]: on the table, with a positive w, as targets are."""
-        goal = np.zeros_like(reached)
-        goal[..., :2], goal[..., 2] = reached[..., :2], LOW[2]
-        w, z = reached[..., 3], reached[..., 6]
-        length = np.hypot(w, z)
-        upright = length > _SMALLEST_YAW  # of a box on its side there is no yaw
-        turn = np.where(w < 0, -1.0, 1.0) / np.where(upright, length, 1.0)
-        goal[..., 3], goal[..., 6] = np.where(upright, turn * w, 1.0), np.where(upright, turn * z, 0.0)
-        return goal
-
-    def reward(self, reached: Array, goal: Array) -> Array:
-        """What the pose pays, [B, T], for poses, [B, T, 7], and targets, [B, 7]."""
-        goal = goal[:, None]
-        distance = np.linalg.norm(reached[..., :3] - goal[..., :3], axis=-1)
-        turned = 2.0 * np.arccos(np.abs((reached[..., 3:] * goal[..., 3:]).sum(-1)).clip(max=1.0))
-        if not self._sparse:
-            return -DISTANCE_COST * distance - turned / math.pi
-        paid = np.zeros_like(distance)
-        paid[:, -1] = -FINAL_DISTANCE_COST * distance[:, -1] - FINAL_ROTATION_COST * turned[:, -1] / math.pi
-        return paid
-
-
-class RelativeBoxGoals(BoxGoals):
-    """The same where the target is also observed from the box."""
-
-    def with_goal(self, observation: Array, goal: Array) -> Array:
-        """Observations, [B, T, 43], if the target, [B, 7], had been another one."""
-        return with_target(observation, np.broadcast_to(goal[:, None], (*observation.shape[:2], 7)))
 
 
 def joint_penalty(position: Sequence[float], velocity: Sequence[float]) -> float:

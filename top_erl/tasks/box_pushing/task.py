@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from top_erl.config.primitive import PrimitiveConfig
 from top_erl.tasks.box_pushing.arm import DAMPING, NUM_JOINTS, STIFFNESS
+from top_erl.tasks.box_pushing.goals import BoxGoals, RelativeBoxGoals
 from top_erl.tasks.box_pushing.relative import SIZE
-from top_erl.tasks.box_pushing.rewards import BoxGoals, RelativeBoxGoals
 from top_erl.tasks.contract import TaskSpec
 from top_erl.tasks.gymnasium_task import Env, GymnasiumTask
 
