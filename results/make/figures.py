@@ -24,7 +24,7 @@ _METHOD_COLORS = dict(zip(METHODS, COLORS, strict=False))
 FIGURES = {
     "via_point_reacher": ("via_point_reacher", "seed*", _SUCCESS),
     "hopper_jump": ("hopper_jump", "seed*", _JUMP),
-    "box_dense": ("box_dense", "*", _BOX),
+    "box_pushing": ("", "box_*/seed*", _BOX),
     "fetch_push": ("fetch_push", "seed*", _SUCCESS),
     "comparison_via_point_reacher": ("comparison/via_point_reacher", "*-seed*", _SUCCESS),
     "comparison_reach": ("comparison/reach", "*-seed*", _SUCCESS),
