@@ -56,13 +56,13 @@ def test_runs_of_a_lost_node_go_on_elsewhere(tmp_path: Path, cluster: Any, monke
     from top_erl.sweep.engines.ray import RayEngine
 
     monkeypatch.chdir(tmp_path)  # the nodes were started elsewhere
-    write_definition(tmp_path / "tiny.yaml", TASKS[1:], seeds=1, iterations=30)
+    write_definition(tmp_path / "tiny.yaml", TASKS[1:], seeds=1, iterations=60)
     folder = make_folder(Path("sweep"), read_definition(tmp_path / "tiny.yaml"))
     told: list[str] = []
 
     def lose_a_node() -> None:
         """When both nodes are in the middle of a run, the second one goes."""
-        wait_for(lambda: len(saved_and_running(folder.path)) == 2)
+        wait_for(lambda: len(saved_and_running(folder.path)) == 2, seconds=300.0)
         cluster.remove_node(cluster.second, allow_graceful=False)
 
     engine = RayEngine(cluster.address, jobs=0, threads=1)
