@@ -15,6 +15,7 @@ from top_erl.tasks import GoalRule
 from top_erl.tasks.contract import Array
 
 _SAME = 1e-9
+"""What rounding may make of a number that should stay as it is."""
 _FOLLOWS = 0.9
 """Correlation from which on the rest of a reward is said to follow the goal's part."""
 _SMALL_REST = 0.05
