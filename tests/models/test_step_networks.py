@@ -55,6 +55,16 @@ def test_a_prefix_knows_nothing_of_later_actions_and_all_of_earlier_ones() -> No
     assert bool(((critic(state + 1.0, actions) - values).abs() > 0).all())
 
 
+def test_a_critic_with_biases_and_without_normalisation() -> None:
+    config = StepCriticConfig(width=16, heads=4, layers=1, layer_norm=False, bias=True, initial="fan_in")
+    critic = StepCritic(config, 3, 2, longest=6)
+    names = [name for name, _ in critic.named_parameters()]
+    assert {"state_encoder.bias", "action_encoder.bias", "head.bias"} <= set(names)
+    assert not [name for name in names if "norm" in name]
+    critic(torch.randn(4, 3), torch.randn(4, 6, 2)).sum().backward()
+    assert all(parameter.grad is not None for parameter in critic.parameters())
+
+
 def test_positions_matter() -> None:
     """The same action twice: a sequence, not a bag."""
     critic = StepCritic(StepCriticConfig(width=16, heads=4), 3, 2, longest=6)

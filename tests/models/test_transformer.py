@@ -270,6 +270,38 @@ def test_residual_scale_follows_the_number_of_layers() -> None:
         assert float(block.mlp_out.weight.std()) == pytest.approx(0.02 / 4.0, rel=0.02)
 
 
+def test_weights_of_fan_in_spread_by_the_number_of_their_inputs() -> None:
+    critic = TransformerCritic(CriticConfig(width=64, heads=4, layers=8, initial="fan_in"), 30, 20)
+    expected = {"state_encoder": 30**-0.5, "action_encoder": 20**-0.5, "head": 1 / 8, "position_table": 0.3}
+    for name, spread in expected.items():
+        weight = critic.get_submodule(name).weight
+        assert isinstance(weight, torch.Tensor)
+        assert float(weight.detach().std()) == pytest.approx(spread, rel=0.25 if name == "head" else 0.1), name
+    for block in critic.blocks:
+        assert isinstance(block, Block)
+        assert float(block.query_key_value.weight.detach().std()) == pytest.approx(1 / 8, rel=0.05)
+        assert float(block.mlp_in.weight.detach().std()) == pytest.approx(1 / 8, rel=0.05)
+        assert float(block.attention_out.weight.detach().std()) == pytest.approx(1 / 8 / 4, rel=0.05)
+        assert float(block.mlp_out.weight.detach().std()) == pytest.approx(1 / 16 / 4, rel=0.05)  # 256 inputs
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_block_without_its_first_output_has_the_same_others(count: int) -> None:
+    block = strong(plain_critic(width=32, heads=4)).blocks[0]
+    assert isinstance(block, Block)
+    tokens = torch.randn(3, count, 32, dtype=torch.float64, requires_grad=True)
+    mine, expected = block.after_first(tokens), block(tokens)[:, 1:]
+    torch.testing.assert_close(mine, expected, rtol=0, atol=1e-12)
+    pull = torch.randn_like(mine)
+    wanted = (tokens, *block.parameters())
+    for own, other in zip(
+        torch.autograd.grad((mine * pull).sum(), wanted),
+        torch.autograd.grad((expected * pull).sum(), wanted),
+        strict=True,
+    ):
+        torch.testing.assert_close(own, other, rtol=0, atol=1e-11)
+
+
 def test_encoders_and_head_have_no_bias() -> None:
     critic = TransformerCritic(small_config(), STATE, ACTION)
     assert critic.state_encoder.bias is critic.action_encoder.bias is critic.head.bias is None

@@ -1,6 +1,6 @@
 """A transformer critic of single steps: the value of every prefix of the actions that follow a state (T-SAC).
 
-Tokens are `[s, a_0, …, a_{L−1}]`, as in `TransformerCritic`, whose blocks these are, without biases. Positions count
+Tokens are `[s, a_0, …, a_{L−1}]`, as in `TransformerCritic`, whose blocks these are. Positions count
 from the segment's start: the state has 0, the actions 1 … L. Outputs of the action tokens are `[Q_1, …, Q_L]`.
 
 Axes: `B` sequences, `L` actions of each, `S` features of a state, `A` action entries, `E` width.
@@ -9,13 +9,14 @@ Axes: `B` sequences, `L` actions of each, `S` features of a state, `A` action en
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from top_erl.errors import UserError
 from top_erl.models.standardizer import Standardizer
-from top_erl.models.transformer import Block, CriticConfig, initialise
+from top_erl.models.transformer import Block, CriticConfig, Initial, initialise, norm
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ class StepCriticConfig:
     """Attention heads; `width` must be a multiple of it."""
     layers: int = 2
     """Transformer blocks."""
+    layer_norm: bool = True
+    """Normalise before attention, before the MLP and before the head."""
+    bias: bool = False
+    """Whether layers have biases."""
+    initial: Initial = "small"
+    """How weights start: small, with a standard deviation of 0.02 (as published), or with one over the root of a
+    layer's inputs (fan_in)."""
     action_time: bool = False
     """Append the share of the episode that is over to every action."""
 
@@ -45,22 +53,25 @@ class StepCritic(nn.Module):
     def __init__(self, config: StepCriticConfig, state_dim: int, action_dim: int, longest: int) -> None:
         """Build a network for up to `longest` actions; randomness comes from torch's global generator."""
         super().__init__()
-        blocks = CriticConfig(width=config.width, heads=config.heads, layers=config.layers, positions="relative")
+        width, bias = config.width, config.bias
+        block = CriticConfig(width, config.heads, config.layers, positions="relative", layer_norm=config.layer_norm)
         self.standardize_state = Standardizer(state_dim)
-        self.state_encoder = nn.Linear(state_dim, config.width, bias=False)
-        self.action_encoder = nn.Linear(action_dim, config.width, bias=False)
-        self.position_table = nn.Embedding(longest + 1, config.width)
-        self.blocks = nn.ModuleList(Block(blocks, bias=False) for _ in range(config.layers))
-        self.norm_out = nn.LayerNorm(config.width, bias=False)
-        self.head = nn.Linear(config.width, 1, bias=False)
-        initialise(self, config.layers)
+        self.state_encoder = nn.Linear(state_dim, width, bias=bias)
+        self.action_encoder = nn.Linear(action_dim, width, bias=bias)
+        self.position_table = nn.Embedding(longest + 1, width)
+        self.blocks = nn.ModuleList(Block(block, bias=bias) for _ in range(config.layers))
+        self.norm_out = norm(block, bias=bias)
+        self.head = nn.Linear(width, 1, bias=bias)
+        initialise(self, config.layers, config.initial)
 
     def forward(self, state: Tensor, actions: Tensor) -> Tensor:
         """Value every prefix of the actions after a state, [B, S] and [B, L, A] to [B, L]."""
         first = self.state_encoder(self.standardize_state(state)).unsqueeze(1)  # [B, 1, E]
         tokens = torch.cat((first, self.action_encoder(actions)), dim=1)  # [B, 1 + L, E]
         tokens = tokens + self.position_table.weight[: tokens.shape[1]]
-        for block in self.blocks:
+        *others, last = self.blocks
+        for block in others:
             tokens = block(tokens)
-        values: Tensor = self.head(self.norm_out(tokens[:, 1:])).squeeze(-1)
+        tokens = cast(Block, last).after_first(tokens)  # nobody asks for the value of the state alone
+        values: Tensor = self.head(self.norm_out(tokens)).squeeze(-1)
         return values
