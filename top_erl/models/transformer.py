@@ -53,7 +53,7 @@ class CriticConfig:
     """Dropout rate of embedding, attention, residual and MLP; the paper found it harmful."""
     initial: Initial = "small"
     """How weights start: small, with a standard deviation of 0.02 whatever the width (as in the authors' code), or with
-    one over the root of a layer's inputs (fan_in), from which narrow critics learn several times as fast."""
+    one over the root of a layer's inputs (fan_in), from which a narrow critic's loss falls faster."""
     backend: Literal["auto", "plain", "fast"] = "auto"
     """Plain PyTorch, or the same written out for a CPU; auto: fast wherever it can."""
 
