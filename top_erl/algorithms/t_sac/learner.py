@@ -5,7 +5,8 @@ An iteration plays `collect.steps` control steps and keeps their trajectories; t
 1. Draw trajectories; value all their states by the target critics, with one action of the policy each (`state_values`).
    These values stay as they are during the update.
 2. One critic step per start of segments: the critics' answers for all prefixes against n-step targets (`critic_step`).
-3. One policy step per step of the episodes: −min(Q_1, Q_2) of one action, less its entropy (`policy_step`).
+3. Draw trajectories anew; one policy step per step of the episodes: −min(Q_1, Q_2) of one action, less its entropy
+   (`policy_step`).
 
 Every iteration begins with fresh episodes, and everything random derives from the run's seed and the iteration, so that
 networks, optimisers, replay and counters are the whole state.
@@ -119,11 +120,10 @@ class TSacLearner(EnvironmentLearner):
         critic: list[CriticStats] = []
         policy: list[SoftPolicyStats] = []
         for _ in range(learn.calls):
-            batch = self.replay.draw(learn.batch_size, generator, self.setup.device)
             if iteration > learn.critic_start:
-                critic += self.train_critics(batch, generator)
+                critic += self.train_critics(self._draw(generator), generator)
             if iteration > learn.policy_start:
-                policy += self.train_policy(batch, generator)
+                policy += self.train_policy(self._draw(generator), generator)
         numbers = named_numbers(mean_stats(critic, CriticStats), mean_stats(policy, SoftPolicyStats))
         return IterationStats(self.environments.scores(), numbers)
 
@@ -141,6 +141,10 @@ class TSacLearner(EnvironmentLearner):
         self.replay.add(play(self.environments, collect.steps_per_environment, explore, self.spec.horizon))
         self.episodes_collected = self.environments.next_episode
         self.env_steps += collect.steps
+
+    def _draw(self, generator: torch.Generator) -> Trajectories:
+        """Trajectories of an update."""
+        return self.replay.draw(self.config.learn.batch_size, generator, self.setup.device)
 
     def _fit_standardizers(self) -> None:
         """Standardise the states that all networks see."""
