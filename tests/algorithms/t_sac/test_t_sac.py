@@ -146,6 +146,18 @@ def test_policy_steps_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(torch.equal(old, new) for old, new in zip(before, learner.critics.parameters(), strict=True))
 
 
+def test_the_policy_learns_from_trajectories_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each update draws twice, as the published code does."""
+    learner = _learner(_config(calls=2))
+    drawn: list[tuple[str, Trajectories]] = []
+    for name in ("train_critics", "train_policy"):
+        monkeypatch.setattr(learner, name, lambda batch, _, name=name: drawn.append((name, batch)) or [])
+    learner.iterate(1)
+    assert [name for name, _ in drawn] == ["train_critics", "train_policy"] * 2
+    batches = [batch.state for _, batch in drawn]
+    assert not any(torch.equal(one, other) for i, one in enumerate(batches) for other in batches[:i])
+
+
 def test_a_target_by_hand() -> None:
     made = n_step_targets(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[10.0, 20.0, 0.0]]), 0.5)
     assert made.tolist() == [[1 + 5.0, 1 + 1 + 5.0, 1 + 1 + 0.75 + 0.0]]

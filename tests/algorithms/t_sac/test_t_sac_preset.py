@@ -50,6 +50,7 @@ def test_published_numbers(task: str) -> None:
     assert learn.calls * min(learn.policy_starts, horizon) == policy
     assert (learn.policy_start, learn.longest, learn.critic_decay) == (warm_up, 16, 1e-5)
     assert algorithm.collect.observe_time == expected.pop("time")
+    assert (algorithm.critic.layer_norm, algorithm.critic.bias, algorithm.critic.initial) == (True, False, "small")
     assert algorithm.collect.bootstrap == task.startswith("metaworld")
     for part, values in expected.items():
         assert {name: getattr(getattr(algorithm, part), name) for name in values} == values, part
@@ -73,4 +74,4 @@ def test_other_tasks_have_the_rates_of_gymnasium(horizon: int) -> None:
 
 def test_a_laptop_makes_a_critic_step_per_eight_control_steps() -> None:
     algorithm: Any = preset("t_sac", "top_erl/ViaPointReacher-v0", "laptop").hyper_parameters
-    assert algorithm.remarks(50) == ["100 critic steps and 50 policy steps per 800 control steps."]
+    assert algorithm.remarks(50) == ["100 critic steps and 100 policy steps per 800 control steps."]
