@@ -39,7 +39,7 @@ def _metaworld(runs: list[Run]) -> tuple[str, ...]:
     success = np.array([run.fresh_mean("success") or 0.0 for run in runs])
     value = f"{len(runs)} of {TASKS} tasks so far"  # those that were trained first are no sample of all
     if len(runs) == TASKS:
-        value = number(float(interquartile_mean(success)))
+        value = f"{number(float(interquartile_mean(success)))} (mean {number(float(success.mean()))})"
     return value, *_made(runs)
 
 
