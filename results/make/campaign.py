@@ -42,13 +42,13 @@ def campaign_total(results: Path) -> str:
     runs = campaign_runs(results)
     if not runs:
         return table(("tasks trained",), [(MISSING,)])
-    success, some = (np.array([run.fresh_mean(name) or 0.0 for run in runs]) for name in ("success", "success_any"))
+    success, ever = (np.array([run.fresh_mean(name) for run in runs], float) for name in ("success", "success_any"))
     mastered, begun = int((success >= MASTERED).sum()), int((success >= LEARNED).sum())
     header = (
         *("tasks trained", "success at the last step, mean", "IQM", "at any step, mean", "IQM"),
         *(f"mastered (at least {MASTERED})", f"between {LEARNED} and {MASTERED}", f"below {LEARNED}", "minutes in all"),
     )
-    values = (number(float(value)) for rate in (success, some) for value in (rate.mean(), interquartile_mean(rate)))
+    values = (number(float(value)) for rate in (success, ever) for value in (rate.mean(), interquartile_mean(rate)))
     row = (
         *(f"{len(runs)} of {TASKS}", *values),
         *(str(mastered), str(begun - mastered), str(len(runs) - begun)),

@@ -30,7 +30,7 @@ Initial = Literal["small", "fan_in"]
 _SMALL = 0.02
 """Standard deviation of small weights."""
 _POSITIONS = 0.3
-"""That of positions beside weights of `fan_in`, which bring standardised inputs to tokens of about 1."""
+"""Standard deviation of positions if weights start as `fan_in`: tokens of standardised inputs are then about 1."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ class Block(nn.Module):
         return heads.transpose(1, 3).unbind(2)
 
     def _after_attention(self, tokens: Tensor, mixed: Tensor, rate: float) -> Tensor:
+        """The rest of the block, from what attention has mixed, [N, H, M, d], on."""
         tokens = tokens + fn.dropout(self.attention_out(mixed.transpose(1, 2).flatten(-2)), rate)
         hidden = fn.gelu(self.mlp_in(self.norm_mlp(tokens)))  # [N, M, 4E]
         return tokens + fn.dropout(self.mlp_out(hidden), rate)

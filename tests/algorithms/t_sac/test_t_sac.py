@@ -270,7 +270,7 @@ def test_it_finds_the_point() -> None:
     for number in range(1, 33):
         learner.iterate(number)
     after = float(learner.evaluate(range(20)).returns.mean())
-    assert before < -3.0 < -2.5 < after  # over eight seeds of the updates: -3.9, and at least -1.1
+    assert before < -3.0 < -2.5 < after  # over eight seeds of the updates: before -3.9, after at least -1.1
 
 
 def test_starts_of_their_own_against_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
